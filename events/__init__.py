@@ -1,0 +1,1 @@
+"""What flows: one typed record per event, its Spark schema, its topic; and the settings of every program."""

@@ -1,0 +1,196 @@
+"""The records of the contract, one class each: the only definition of every field's name, type and unit.
+
+The producer encodes them, alerting decodes them, `events.spark_schemas` derives the Spark schemas from them.
+Times are text here, as on the wire: ISO-8601 in UTC with `Z` (`events.times` converts).
+"""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+INSTANT_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
+MAX_ID_BYTES = 256
+
+Instant = Annotated[str, Meta(pattern=INSTANT_PATTERN, extra={"spark": "timestamp"})]
+"""A moment in UTC: `2026-11-21T06:26:00.123Z`."""
+
+Id = Annotated[str, Meta(max_length=MAX_ID_BYTES, extra={"spark": "id"})]
+"""Any text of up to 256 bytes."""
+
+Money = Annotated[Decimal, Meta(extra={"spark": "decimal(18,2)"})]
+
+Rule = Literal["rack-overheating", "lost-signal", "silent-sensor", "weak-signal", "site-outage"]
+State = Literal["WARNING", "NORMAL"]
+Severity = Literal["critical", "error", "warning", "info"]
+
+
+class Event(Struct, kw_only=True, omit_defaults=True):
+    """What every input event has. Two records with the same `event_id` are one event sent twice."""
+
+    event_id: Id
+    event_time: Instant
+
+
+class RackReading(Event, kw_only=True):
+    """One temperature measured in a rack. `sequence` grows with each reading of the rack's gateway."""
+
+    rack_id: Id
+    sequence: int
+    site_id: Id
+    device_type: Id
+    temperature_c: float
+    signal_strength: Annotated[float, Meta(ge=0, le=1)]
+    scheduled_time: Instant | None = None
+
+
+class AdImpression(Event, kw_only=True):
+    """One advertisement shown to one user."""
+
+    impression_id: Id
+    ad_id: Id
+    user_id: Id
+    page: str
+    scheduled_time: Instant | None = None
+
+
+class AdClick(Event, kw_only=True):
+    """One click on an impression."""
+
+    click_id: Id
+    impression_id: Id
+    ad_id: Id
+    user_id: Id
+    scheduled_time: Instant | None = None
+
+
+class UserAction(Event, kw_only=True):
+    """One thing a user did; `amount` comes with a purchase."""
+
+    user_id: Id
+    action: Literal["open", "close", "view", "purchase"]
+    page: str
+    device: str
+    amount: Money | None = None
+    scheduled_time: Instant | None = None
+
+
+class AlertCommand(Struct, kw_only=True, omit_defaults=True):
+    """What a person did to alerts."""
+
+    command_id: Id
+    command: Literal["ack", "silence", "unsilence"]
+    rule: Rule
+    subject: Id
+    by: str
+    event_time: Instant
+    until: Instant | None = None
+
+
+class InventoryRack(Struct, kw_only=True, forbid_unknown_fields=False):
+    """One line of the inventory: a rack, where it stands and when it is too hot."""
+
+    rack_id: Id
+    site_id: Id
+    device_type: Id
+    threshold_c: float
+    readings_per_second: float
+
+
+class RackTemperature(Struct, kw_only=True):
+    """One window of one scope (`fleet` or a rack). A later record for the same key replaces the earlier."""
+
+    scope: str
+    window_start: Instant
+    window_end: Instant
+    reading_count: int
+    temperature_c_avg: float
+    temperature_c_min: float
+    temperature_c_max: float
+
+
+class Evidence(Struct, kw_only=True):
+    """A reading that decided an alert."""
+
+    event_id: Id
+    sequence: int
+    event_time: Instant
+    temperature_c: float
+
+
+class Alert(Struct, kw_only=True):
+    """One change of state of one subject under one rule. See the contract for how `alert_id` is made."""
+
+    alert_id: str
+    rule: Rule
+    subject: Id
+    site_id: Id
+    state: State
+    severity: Severity
+    event_time: Instant
+    detected_time: Instant
+    summary: str
+    evidence: list[Evidence]
+
+
+class AdAttribution(Struct, kw_only=True):
+    """An impression with one of its clicks, or with none."""
+
+    impression_id: Id
+    ad_id: Id
+    user_id: Id
+    impression_time: Instant
+    click_id: Id | None
+    click_time: Instant | None
+    seconds_to_click: float | None
+
+
+class ActionCount(Struct, kw_only=True):
+    """How often an action was done, or a user acted, in a window; the one not grouped by is null."""
+
+    window_start: Instant
+    window_end: Instant
+    action: str | None
+    user_id: Id | None
+    action_count: int
+
+
+class UserSession(Struct, kw_only=True):
+    """One session of one user."""
+
+    user_id: Id
+    session_start: Instant
+    session_end: Instant
+    action_count: int
+    amount_total: Money
+
+
+class UserTotal(Struct, kw_only=True):
+    """The running total of one user; the last record counts."""
+
+    user_id: Id
+    event_time: Instant
+    amount_total: Money
+    purchase_count: int
+
+
+class DeadLetter(Struct, kw_only=True):
+    """A record that could not be read. `source_topic`, `partition` and `offset` together are its identity."""
+
+    source_topic: str
+    partition: int
+    offset: int
+    value: str | None
+    value_base64: str | None
+    value_size: int
+    error: str
+    seen_time: Instant
+
+
+def encode(record: Struct) -> bytes:
+    """Encode a record as the one JSON object that goes into its topic; money becomes a JSON number."""
+    return _ENCODER.encode(record)
+
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
