@@ -1,0 +1,323 @@
+"""One Apache Kafka broker in KRaft mode, started from its published jars and left running on its own.
+
+A data folder holds everything of one broker: `log/` (the data), `server.properties` (written anew at each
+start), `broker.log`, `process.json` (which process serves it), `lock` (held by who starts or stops it).
+"""
+
+import base64
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from broker import topics
+from events import settings
+from events.cli import PersonError
+from jars.fetch import jar_paths, java
+
+START_SECONDS = 120
+"""How long a start may take: 5 s on an idle machine, much more where something else takes the processors."""
+
+STOP_SECONDS = 30
+"""How long a broker may take to stop by itself, which spares it a recovery at its next start."""
+
+HEAP = "-Xms256m -Xmx1g"
+"""The broker's heap, unless KAFKA_HEAP_OPTS (Kafka's own name for it) says otherwise."""
+
+HEADER = "# Written by python -m broker at each start: changes made here are lost."
+OWN_FILES = ("server.properties", "process.json", "broker.log", "broker.log.1", "log", "log.new")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """A broker that runs: where it listens, which process it is, where its data lies."""
+
+    port: int
+    pid: int
+    data_dir: Path
+    child: "subprocess.Popen[bytes] | None" = field(default=None, repr=False, compare=False)
+
+    @property
+    def bootstrap(self) -> str:
+        """What KAFKA_BOOTSTRAP_SERVERS has to be for its clients."""
+        return f"localhost:{self.port}"
+
+    def stop(self) -> None:
+        """Stop it, wait until it is gone, and leave its data."""
+        stop(self.data_dir)
+        if self.child is not None:
+            self.child.wait()
+
+
+def start(port: int, data_dir: Path, *, fresh: bool = False) -> RunningBroker:
+    """Start a broker on the port, detached from the caller, and return it once it answers.
+
+    Whatever ends this early (an error, Ctrl-C), no process stays behind. Raise `PersonError` when the port or
+    the folder is in use, when the folder is not a broker's, or when the broker dies.
+    """
+    data_dir = data_dir.resolve()
+    jars = jar_paths("broker", settings.load())
+    with _locked(data_dir):
+        running = find(data_dir)
+        if running is not None:
+            raise PersonError(
+                f"the broker of {data_dir} already runs on port {running.port} (process {running.pid}): "
+                "use it, or stop it first with `python -m broker down`."
+            )
+        (data_dir / "process.json").unlink(missing_ok=True)
+        _check_port(port)
+        if fresh:
+            _wipe(data_dir)
+        cluster = _format(data_dir, port, jars)
+        return _launch(data_dir, port, jars, cluster)
+
+
+def stop(data_dir: Path) -> bool:
+    """Stop the broker of a data folder and wait until it is gone; return whether one ran."""
+    data_dir = data_dir.resolve()
+    if not (data_dir / "process.json").exists():
+        return False
+    with _locked(data_dir):
+        running = find(data_dir)
+        if running is not None:
+            with suppress(psutil.NoSuchProcess):
+                _end(psutil.Process(running.pid))
+        (data_dir / "process.json").unlink(missing_ok=True)
+        return running is not None
+
+
+def find(data_dir: Path) -> RunningBroker | None:
+    """Return the broker that serves a data folder, or None, also when its process file outlived it."""
+    data_dir = data_dir.resolve()
+    try:
+        recorded = json.loads((data_dir / "process.json").read_bytes())
+        pid, port = int(recorded["pid"]), int(recorded["port"])
+        # The command line tells a broker of this folder from a process that got the same number later. The
+        # start time would not do: it is derived from the wall clock, which can be set while the broker runs.
+        if _mark(data_dir) not in psutil.Process(pid).cmdline():
+            return None
+    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+        return None
+    return RunningBroker(port, pid, data_dir)
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nothing uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _locked(data_dir: Path) -> Iterator[None]:
+    try:
+        if data_dir.is_dir():
+            _check_ours(data_dir)
+        data_dir.mkdir(parents=True, exist_ok=True)
+        with (data_dir / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # what the other command does is bounded in time, so this is too
+            yield
+    except OSError as error:
+        raise PersonError(
+            f"the data folder {data_dir} cannot be used ({error.strerror}): choose another with --data-dir."
+        ) from None
+
+
+def _check_ours(data_dir: Path) -> None:
+    properties = data_dir / "server.properties"
+    if properties.exists() and properties.read_text(encoding="utf-8").startswith(HEADER):
+        return
+    if any(entry.name != "lock" for entry in data_dir.iterdir()):
+        raise PersonError(
+            f"{data_dir} holds files, but is not the data folder of a broker, so it was not touched: "
+            "choose another with --data-dir."
+        )
+
+
+def _wipe(data_dir: Path) -> None:
+    for name in OWN_FILES:
+        path = data_dir / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _check_port(port: int) -> None:
+    for family, address in _loopback():
+        with socket.socket(family) as probe:
+            # As Kafka does: connections that were closed a moment ago do not hold the port.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+                probe.listen()
+            except PermissionError:
+                raise PersonError(f"you may not listen on port {port}: choose one above 1023.") from None
+            except OSError:
+                raise PersonError(
+                    f"port {port} is in use by {_holder(port)}: stop that, or choose another with --port."
+                ) from None
+
+
+def _holder(port: int) -> str:
+    with suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections("tcp"):
+            listens = connection.status == psutil.CONN_LISTEN
+            if listens and getattr(connection.laddr, "port", None) == port and connection.pid:
+                return f"process {connection.pid} ({psutil.Process(connection.pid).name()})"
+    return "something else"
+
+
+def _loopback() -> list[tuple[socket.AddressFamily, str]]:
+    """Return this machine's loopback addresses: a client on `localhost` may try either first."""
+    found = [(socket.AF_INET, "127.0.0.1")]
+    with suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        found.append((socket.AF_INET6, "::1"))
+    return found
+
+
+def _properties(port: int, log_dir: str) -> str:
+    controller = free_port()
+    names = {"127.0.0.1": "LOCAL4", "::1": "LOCAL6"}
+    clients = [f"{names[host]}://{f'[{host}]' if ':' in host else host}:{port}" for _, host in _loopback()]
+    values = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": ",".join([*clients, f"CONTROLLER://127.0.0.1:{controller}"]),
+        "advertised.listeners": ",".join(clients),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:PLAINTEXT" for name in [*names.values(), "CONTROLLER"]
+        ),
+        "inter.broker.listener.name": "LOCAL4",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": log_dir,  # relative to the data folder, in which Java is started
+        "auto.create.topics.enable": "false",
+        # One node holds one copy of Kafka's own topics, and 1 partition of each starts faster than 50.
+        **{
+            f"{topic}.{setting}": 1
+            for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+            for setting in ("replication.factor", "num.partitions")
+        },
+        "transaction.state.log.min.isr": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        "group.initial.rebalance.delay.ms": 0,
+    }
+    return "\n".join([HEADER, *(f"{key}={value}" for key, value in values.items()), ""])
+
+
+def _format(data_dir: Path, port: int, jars: list[Path]) -> str:
+    """Format the data folder if it never was, and return its cluster id; cut short, it leaves no trace."""
+    meta = data_dir / "log" / "meta.properties"
+    properties = data_dir / "server.properties"
+    if not meta.exists():
+        if (data_dir / "log").exists():
+            raise PersonError(f"{meta} is missing: the folder is damaged; start anew with --fresh.")
+        scratch = data_dir / "log.new"
+        shutil.rmtree(scratch, ignore_errors=True)
+        properties.write_text(_properties(port, scratch.name), encoding="utf-8")
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
+        done = subprocess.run(
+            [
+                *_java(jars, data_dir, "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
+                *("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", properties.name),
+            ],
+            cwd=data_dir,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise PersonError(
+                f"the data folder {data_dir} was not formatted: {_reason(done.stdout + done.stderr)}"
+            )
+        scratch.rename(data_dir / "log")
+    found = re.search(r"^cluster\.id=(\S+)", meta.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise PersonError(f"{meta} names no cluster: the folder is damaged; start anew with --fresh.")
+    return found.group(1)
+
+
+def _launch(data_dir: Path, port: int, jars: list[Path], cluster: str) -> RunningBroker:
+    properties = data_dir / "server.properties"
+    properties.write_text(_properties(port, "log"), encoding="utf-8")
+    log_path = data_dir / "broker.log"
+    with suppress(FileNotFoundError):
+        log_path.replace(data_dir / "broker.log.1")
+    heap = os.environ.get("KAFKA_HEAP_OPTS", HEAP)
+    command = [*_java(jars, data_dir, heap), "kafka.Kafka", properties.name]
+    with log_path.open("wb") as log:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=data_dir, start_new_session=True
+        )
+    try:
+        (data_dir / "process.json").write_text(json.dumps({"pid": child.pid, "port": port}), encoding="utf-8")
+        _await_answer(child, port, cluster, log_path)
+    except BaseException:
+        child.kill()
+        child.wait()
+        (data_dir / "process.json").unlink(missing_ok=True)
+        raise
+    return RunningBroker(port, child.pid, data_dir, child)
+
+
+def _await_answer(child: "subprocess.Popen[bytes]", port: int, cluster: str, log_path: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _answers(port, cluster):
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=0.1)  # the pause between two questions, cut short when the broker dies
+            text = log_path.read_text(encoding="utf-8", errors="replace")
+            raise PersonError(f"the broker died while starting: {_reason(text)} More is in {log_path}.")
+        if time.monotonic() > deadline:
+            raise PersonError(f"the broker did not answer within {START_SECONDS} s: see {log_path}.")
+
+
+def _answers(port: int, cluster: str) -> bool:
+    try:
+        return topics.cluster_id(f"127.0.0.1:{port}", timeout_s=5) == cluster
+    except PersonError:
+        return False
+
+
+def _end(process: psutil.Process) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except psutil.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _java(jars: list[Path], data_dir: Path, options: str) -> list[str]:
+    config = Path(__file__).with_name("log4j2.xml")
+    return [
+        java(), *options.split(), "-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={config}",
+        _mark(data_dir), "-cp", os.pathsep.join(map(str, jars)),
+    ]  # fmt: skip
+
+
+def _mark(data_dir: Path) -> str:
+    """Return what marks a process, on its command line, as the one of this data folder."""
+    return f"-Drackstream.data-dir={data_dir}"
+
+
+def _reason(text: str) -> str:
+    """Return the line of a Java program's output that says why it ended: the innermost cause, if named."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for mark in ("Caused by: ", "ERROR", "Exception", "Error"):
+        for line in reversed(lines):
+            if mark in line:
+                return line.removeprefix("Caused by: ").rstrip(".") + "."
+    return f"{lines[-1]}." if lines else "it wrote nothing."

@@ -1,0 +1,162 @@
+"""The words of the tests: send to a topic, read all of it, run a program, kill it, wait until something holds."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from confluent_kafka import Producer
+from kafka import KafkaConsumer, TopicPartition
+
+from broker.server import free_port
+from events.topics import Topic
+
+__all__ = ["Kafka", "Record", "eventually", "free_port", "kill", "program", "run"]
+
+T = TypeVar("T")
+ROOT = Path(__file__).parent.parent
+
+
+def eventually(
+    look: Callable[[], T],
+    accept: Callable[[T], object] = bool,
+    *,
+    timeout_s: float = 30,
+    every_s: float = 0.05,
+) -> T:
+    """Look again and again until the value is accepted, and return it; fail with the last value seen.
+
+    This is the only place in the tests that sleeps.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not accept(value := look()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s:g} s; the last value seen was {value!r}")
+        time.sleep(every_s)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as a topic holds it."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka:
+    """A broker's address and a prefix of one's own, under which all topics of the contract exist."""
+
+    bootstrap: str
+    prefix: str
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment for a program that is to use these topics."""
+        return {"KAFKA_BOOTSTRAP_SERVERS": self.bootstrap, "TOPIC_PREFIX": self.prefix}
+
+    def name(self, topic: Topic) -> str:
+        """Return the topic's name on the broker."""
+        return self.prefix + topic.name
+
+    def send(
+        self,
+        topic: Topic,
+        records: Iterable[tuple[str | bytes | None, bytes | None]],
+        *,
+        partition: int = -1,
+    ) -> None:
+        """Append (key, value) pairs in order, each where Java's producer would put it, or in one partition."""
+        failed: list[str] = []
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "acks": "all"}
+        )
+        for key, value in records:
+            while True:
+                try:
+                    producer.produce(
+                        self.name(topic),
+                        key=key,
+                        value=value,
+                        on_delivery=lambda error, _: failed.append(str(error)) if error else None,
+                        partition=partition,
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        left = producer.flush(30)
+        assert not left and not failed, f"{left} records unsent, {len(failed)} failed: {failed[:1]}"
+
+    def read_all(self, topic: Topic) -> list[Record]:
+        """Return what the topic holds now, in its order: append time, partition, offset."""
+        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False)
+        try:
+            name = self.name(topic)
+            parts = [TopicPartition(name, number) for number in consumer.partitions_for_topic(name) or ()]
+            assert parts, f"the topic {name} does not exist"
+            consumer.assign(parts)
+            consumer.seek_to_beginning(*parts)
+            ends = consumer.end_offsets(parts)
+            found: list[Any] = []
+            deadline = time.monotonic() + 60
+            while any(consumer.position(part) < ends[part] for part in parts):
+                assert time.monotonic() < deadline, f"{name} could not be read to its end within 60 s"
+                for batch in consumer.poll(timeout_ms=500, max_records=10_000).values():
+                    found.extend(batch)
+        finally:
+            consumer.close()
+        records = [Record(r.partition, r.offset, r.timestamp, r.key, r.value) for r in found]
+        return sorted(records, key=lambda r: (r.timestamp_ms, r.partition, r.offset))
+
+
+@contextmanager
+def program(
+    *arguments: str | Path, env: Mapping[str, str] | None = None, output: Path
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run `python -m …` beside the test with its output in a file; on leaving, kill it if it still runs."""
+    with output.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *map(str, arguments)],
+            cwd=ROOT,
+            env=os.environ | (env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        yield process
+    finally:
+        kill(process)
+
+
+def kill(process: "subprocess.Popen[bytes]", with_signal: signal.Signals = signal.SIGKILL) -> int:
+    """Send a signal to a process that the test started, wait until it is gone, and return its exit status."""
+    if process.poll() is None:
+        process.send_signal(with_signal)
+    return process.wait(timeout=60)
+
+
+def run(
+    *arguments: str | Path, env: Mapping[str, str] | None = None, timeout_s: float = 120
+) -> "subprocess.CompletedProcess[str]":
+    """Run `python -m …` to its end and return its exit status and output."""
+    return subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | (env or {}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
