@@ -1,0 +1,1 @@
+"""Makes a world, draws streams, hits them with faults, publishes them, and knows what must come out."""

@@ -1,0 +1,143 @@
+"""`python -m producer run|faults|world`: readings from a world that Faker made, faults, and their truth."""
+
+import inspect
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from events import cli, settings
+from events.inventory import write_inventory
+from events.times import to_ms
+from producer.faults import BY_NAME
+from producer.run import run
+from producer.scenario import fault_options, load_scenario
+from producer.world import make_world
+
+app = cli.new_app(
+    "Draws rack readings from a world that Faker made, and publishes them with faults as wanted."
+)
+
+
+@app.command("run")
+def run_command(
+    rate: Annotated[str | None, typer.Option(help="Readings a second, or max. Copies come on top.")] = None,
+    duration: Annotated[
+        float | None, typer.Option(help="Seconds until the end; without end if not given.")
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="Readings until the end; copies come on top.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The same seed draws the same world, readings and faults.")
+    ] = None,
+    racks: Annotated[int | None, typer.Option(help="Racks in the world, 1 to 1,000,000.")] = None,
+    start_time: Annotated[
+        str | None, typer.Option(help="Event time of the first reading, such as 2026-11-21T06:26:00.000Z.")
+    ] = None,
+    time_scale: Annotated[
+        float | None, typer.Option(help="Event seconds per second; the start lies as far back as that needs.")
+    ] = None,
+    first_sequence: Annotated[
+        int | None,
+        typer.Option(
+            help="First number of each rack; by default the clock in milliseconds, as after a restart."
+        ),
+    ] = None,
+    flush: Annotated[bool, typer.Option(help="End with one record that moves watermarks to now.")] = False,
+    scenario: Annotated[
+        Path | None, typer.Option(help="YAML file of options and faults; options here go first.")
+    ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=VALUE][,OPTION=VALUE...]",
+            help="Switch a fault on, such as duplicate=0.01 or overheating=2,length_s=5. Repeatable; see the "
+            "faults command.",
+        ),
+    ] = None,
+    inventory: Annotated[Path | None, typer.Option(help="Write the racks and their thresholds here.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Write what must come out here, as JSON lines.")] = None,
+    streams: Annotated[str | None, typer.Option(help="Streams to publish: racks.")] = None,
+    linger_ms: Annotated[
+        float | None, typer.Option(min=0, max=900_000, help="How long a record waits for its batch, in ms.")
+    ] = None,
+) -> None:
+    """Publish readings until --count, --duration, Ctrl-C (exit 130) or SIGTERM (exit 0).
+
+    Exit 1 if a delivery failed. The last line of standard output is a JSON object: what was sent,
+    acknowledged and failed, and how fast.
+    """
+    options: dict[str, Any] = {
+        "rate": _rate(rate),
+        "duration": duration,
+        "count": count,
+        "seed": seed,
+        "racks": racks,
+        "time_scale": time_scale,
+        "streams": streams.split(",") if streams else None,
+    }
+    given = {key: value for key, value in options.items() if value is not None}
+    outcome = run(
+        settings.load(),
+        load_scenario(scenario, given, fault or []),
+        start_event_ms=_start(start_time),
+        first_sequence=first_sequence,
+        linger_ms=linger_ms,
+        flush=flush,
+        inventory=inventory,
+        truth=truth,
+    )
+    typer.echo(msgspec.json.encode(outcome.summary))
+    failed = outcome.summary["failed"]
+    if failed:
+        raise cli.PersonError(
+            f"{failed:,} of {outcome.summary['sent']:,} records failed: {outcome.last_error}"
+        )
+    if outcome.signal == signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+@app.command("faults")
+def faults_command() -> None:
+    """List the faults with their options and defaults."""
+    table = Table("fault", "what it does", "options and their defaults")
+    for name, fault in BY_NAME.items():
+        defaults = ", ".join(f"{key}={'-' if value is None else value}" for key, value in fault_options(name))
+        table.add_row(name, inspect.cleandoc(fault.__doc__ or ""), defaults)
+    Console().print(table)
+
+
+@app.command("world")
+def world_command(
+    inventory: Annotated[Path, typer.Option(help="Write the racks and their thresholds here.")],
+    seed: Annotated[int, typer.Option(help="The seed that the run will have.")] = 1,
+    racks: Annotated[int, typer.Option(min=1, max=1_000_000, help="Racks in the world.")] = 40,
+    readings_per_second: Annotated[
+        float, typer.Option(min=0, help="How many readings a rack sends a second.")
+    ] = 1.0,
+) -> None:
+    """Write the inventory of a world without sending anything, for jobs that start before the producer."""
+    write_inventory(inventory, make_world(seed, racks).inventory(readings_per_second))
+
+
+def _rate(text: str | None) -> float | str | None:
+    if text is None or text == "max":
+        return text
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise cli.PersonError(f"--rate {text} is neither a number of readings a second nor max.") from None
+
+
+def _start(text: str | None) -> int | None:
+    try:
+        return None if text is None else to_ms(text)
+    except ValueError as error:
+        raise cli.PersonError(f"--start-time is wrong: {error}.") from None
+
+
+if __name__ == "__main__":
+    cli.run(app, "producer")

@@ -1,0 +1,75 @@
+"""How do readings become JSON values fast enough? A whole column at a time, in Arrow, outside of the GIL.
+
+The bytes are the very ones that `events.records.encode` gives for the same record; a test holds them equal.
+"""
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from producer.hashing import Ints
+from producer.readings import DAY_MS, Readings
+from producer.world import World
+
+COLDEST_C, HOTTEST_C = -50, 200
+"""What temperatures have a ready-made text, in °C; the world stays far inside."""
+
+
+class Encoder:
+    """Encodes readings of one world and run."""
+
+    def __init__(self, world: World, run_id: str) -> None:
+        self._keys = [rack_id.encode() for rack_id in world.rack_ids]
+        self._rack_ids = pa.array(world.rack_ids, pa.string())
+        self._start = pa.scalar('{"event_id":"' + run_id + "-")
+        places = [
+            f',"site_id":{_json(site.site_id)},"device_type":{_json(device)},"temperature_c":'
+            for site in world.sites
+            for device in world.device_types
+        ]
+        self._places = pa.array(places)
+        self._place_of_rack = world.site * len(world.device_types) + world.device
+        # repr gives the shortest digits, as JSON encoders do: 71.2, not 71.20.
+        self._temperatures = pa.array([repr(c / 100) for c in range(COLDEST_C * 100, HOTTEST_C * 100 + 1)])
+        self._signals = pa.array([repr(s / 1000) for s in range(1001)])
+
+    def keys(self, racks: Ints) -> list[bytes]:
+        """Return the key of each record."""
+        keys = self._keys
+        return [keys[rack] for rack in racks.tolist()]
+
+    def values(self, readings: Readings, scheduled_ms: Ints | None) -> list[bytes]:
+        """Return the value of each record; without scheduled times where there is no schedule."""
+        pieces = [
+            self._start,
+            pc.cast(pa.array(readings.numbers), pa.string()),
+            pa.scalar('","event_time":"'),
+            *_instant(readings.event_ms),
+            pa.scalar('Z","rack_id":"'),
+            self._rack_ids.take(pa.array(readings.racks)),
+            pa.scalar('","sequence":'),
+            pc.cast(pa.array(readings.sequences), pa.string()),
+            self._places.take(pa.array(self._place_of_rack[readings.racks])),
+            self._temperatures.take(pa.array(readings.temperature - COLDEST_C * 100)),
+            pa.scalar(',"signal_strength":'),
+            self._signals.take(pa.array(readings.signal)),
+        ]
+        if scheduled_ms is None:
+            pieces.append(pa.scalar("}"))
+        else:
+            pieces += [pa.scalar(',"scheduled_time":"'), *_instant(scheduled_ms), pa.scalar('Z"}')]
+        joined = pc.binary_join_element_wise(*pieces, pa.scalar(""))
+        values: list[bytes] = joined.cast(pa.binary()).to_pylist()
+        return values
+
+
+def _instant(epoch_ms: Ints) -> list[object]:
+    # Casting date and time apart is twice as fast as casting a timestamp, and ten times as fast as strftime.
+    date = pa.array((epoch_ms // DAY_MS).astype(np.int32), pa.date32())
+    time = pa.array((epoch_ms % DAY_MS).astype(np.int32), pa.time32("ms"))
+    return [pc.cast(date, pa.string()), pa.scalar("T"), pc.cast(time, pa.string())]
+
+
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()
