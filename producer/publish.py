@@ -18,6 +18,8 @@ BUFFERED_RECORDS = 400_000
 BUFFERED_KIB = 512 * 1024
 BATCH_BYTES = 250_000
 """Batches of this size cost the broker least; larger ones only wait longer (docs: what did not help)."""
+FULL_S = 0.005
+"""How long to wait for room in the buffer before looking again."""
 CONNECT_S = 8.0
 DELIVERY_TIMEOUT_MS = 120_000
 """How long a record is tried again before it counts as failed, as in Java's client."""
@@ -89,53 +91,65 @@ class Publisher:
         values: Sequence[bytes],
         numbers: Sequence[int] = (),
         marks: Sequence[int] = (),
-    ) -> None:
-        """Hand records to the client, waiting while its buffer is full; never loses one unseen."""
-        self._wait_for_room(len(values))
-        if self._on_acknowledged is None:
+        *,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Hand records to the client, waiting while its buffer is full; False: `stopped`, none of them sent."""
+        while len(self._producer) and len(self._producer) + len(values) > BUFFERED_RECORDS:
+            if stopped():
+                return False
+            self._producer.poll(FULL_S)
+        if self.wants_reports:
+            for key, value, number, mark in zip(keys, values, numbers, marks, strict=True):
+                self._send_one(key, value, partial(self._delivered, number, mark))
+        else:
             self._send_together(
                 [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
             )
-        else:
-            for key, value, number, mark in zip(keys, values, numbers, marks, strict=True):
-                self._producer.produce(
-                    self._topic, value, key, on_delivery=partial(self._delivered, number, mark)
-                )
         self.sent += len(values)
         self._producer.poll(0)
+        return True
 
     def send_uncounted(self, key: bytes, value: bytes) -> None:
         """Hand over a record that is in no count but, if it should fail, that of failures."""
-        self._producer.produce(self._topic, value, key)
+        self._send_one(key, value, self._reported)
 
     def poll(self) -> None:
         """Take note of what the broker has answered."""
         self._producer.poll(0)
 
     def flush(self, progress: Callable[[], None], stopped: Callable[[], bool]) -> None:
-        """Wait until each record is acknowledged or has failed, or until `stopped`."""
-        while self._producer.flush(0.2) and not stopped():
+        """Wait until each record is acknowledged or has failed; what is left when `stopped` has failed."""
+        while self._producer.flush(0.2):
             progress()
-        left = len(self._producer)
-        if left:
-            self._producer.purge()
-            self._producer.flush(1)
+            if stopped():
+                self._producer.purge()
 
-    def _wait_for_room(self, records: int) -> None:
-        while len(self._producer) and len(self._producer) + records > BUFFERED_RECORDS:
-            self._producer.poll(0.005)
+    def _send_one(
+        self, key: bytes, value: bytes, report: Callable[[KafkaError | None, Message], None]
+    ) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, value, key, on_delivery=report)
+            except BufferError:
+                self._producer.poll(FULL_S)
+            except KafkaException as error:
+                self._fail(error.args[0])
+                return
+            else:
+                return
 
     def _send_together(self, messages: list[dict[str, Any]]) -> None:
-        while self._producer.produce_batch(self._topic, messages) < len(messages):
-            messages = [message for message in messages if "_error" in message]
-            full = [m for m in messages if m["_error"].code() == KafkaError._QUEUE_FULL]
-            for message in messages:
-                if message["_error"].code() != KafkaError._QUEUE_FULL:
-                    self._fail(message["_error"])
-            messages = [{"key": m["key"], "value": m["value"]} for m in full]
-            if not messages:
-                return
-            self._producer.poll(0.005)
+        # Large records fill the buffer's bytes before its count: those are tried again. Others have failed.
+        while messages and self._producer.produce_batch(self._topic, messages) < len(messages):
+            refused = [(message, message.pop("_error")) for message in messages if "_error" in message]
+            messages = []
+            for message, error in refused:
+                if error.code() == KafkaError._QUEUE_FULL:
+                    messages.append(message)
+                else:
+                    self._fail(error)
+            self._producer.poll(FULL_S)
 
     def _delivered(self, number: int, mark: int, error: KafkaError | None, message: Message) -> None:
         if error is not None:

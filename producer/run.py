@@ -23,7 +23,7 @@ from producer.plan import Batch, Mark, Plan
 from producer.progress import Progress
 from producer.publish import Publisher
 from producer.scenario import Scenario
-from producer.schedule import make_schedule
+from producer.schedule import Schedule, make_schedule
 from producer.truth import Acknowledged, write_truth
 from producer.world import make_world
 
@@ -84,15 +84,21 @@ def run(
     )
     publisher.check()
     world = make_world(scenario.seed, scenario.racks, scenario.sites)
-    schedule = make_schedule(
-        rate=None if scenario.rate == "max" else scenario.rate,
-        racks=scenario.racks,
-        now_ms=now_ms() + LEAD_MS,
-        duration_s=scenario.duration,
-        count=scenario.count,
-        start_event_ms=start_event_ms,
-        time_scale=scenario.time_scale,
-    )
+
+    def schedule_from(moment_ms: int) -> Schedule:
+        return make_schedule(
+            rate=None if scenario.rate == "max" else scenario.rate,
+            racks=scenario.racks,
+            now_ms=moment_ms,
+            duration_s=scenario.duration,
+            count=scenario.count,
+            start_event_ms=start_event_ms,
+            time_scale=scenario.time_scale,
+        )
+
+    # The first batch takes half a second, Arrow's kernels being loaded: draw one before the start is set.
+    next(Plan(world, schedule_from(now_ms()), scenario.faults, 1).batches(), None)
+    schedule = schedule_from(now_ms() + LEAD_MS)
     if inventory:
         write_inventory(inventory, world.inventory(schedule.readings_per_event_second / scenario.racks))
     plan = Plan(
@@ -133,13 +139,14 @@ def _publish(
         if began_s is None:
             began_s = time.monotonic()
         marks = batch.marks[position:end]
-        publisher.send(
+        sent = publisher.send(
             batch.keys[position:end],
             batch.values[position:end],
             batch.numbers[position:end].tolist() if with_marks else (),
             marks.tolist() if with_marks else (),
+            stopped=stop.asked,
         )
-        if marks.any():
+        if sent and marks.any():
             for mark in Mark:
                 counts[_name(mark)] += int(np.count_nonzero(marks & mark))
 
