@@ -59,35 +59,6 @@ def _large(reading: RackReading) -> bytes:
     return encode(reading).ljust(LARGE_BYTES, b"}")
 
 
-_SPOILERS[kind](reading)
-
-
-def _with(field: str, json: bytes) -> Callable[[RackReading], bytes]:
-    def replace(reading: RackReading) -> bytes:
-        fields: dict[str, Any] = msgspec.to_builtins(reading)
-        return msgspec.json.encode({**fields, field: msgspec.Raw(json)})
-
-    return replace
-
-
-def _without(field: str) -> Callable[[RackReading], bytes]:
-    def remove(reading: RackReading) -> bytes:
-        fields: dict[str, Any] = msgspec.to_builtins(reading)
-        del fields[field]
-        return msgspec.json.encode(fields)
-
-    return remove
-
-
-def _without_z(reading: RackReading) -> bytes:
-    return encode(msgspec.structs.replace(reading, event_time=reading.event_time.removesuffix("Z")))
-
-
-def _large(reading: RackReading) -> bytes:
-    start = encode(reading)[:-1] + b',"note":"'
-    return start + b"x" * (LARGE_BYTES - len(start))
-
-
 _SPOILERS: dict[MalformedKind, Callable[[RackReading], bytes]] = {
     "not-json": lambda reading: encode(reading)[:-20],
     "not-an-object": lambda reading: b"[" + encode(reading) + b"]",

@@ -94,7 +94,7 @@ class Publisher:
         *,
         stopped: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Hand records to the client, waiting while its buffer is full; False: `stopped`, none of them sent."""
+        """Hand records to the client, waiting while its buffer is full; False: `stopped`, and none sent."""
         while len(self._producer) and len(self._producer) + len(values) > BUFFERED_RECORDS:
             if stopped():
                 return False
