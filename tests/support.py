@@ -1,4 +1,4 @@
-"""The words of the tests: send to a topic, read all of it, run a program, kill it, wait until something holds."""
+"""The words of the tests: send to a topic, read all of it, run a program, kill it, wait for a condition."""
 
 import os
 import signal
@@ -11,13 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
 from broker.server import free_port
 from events.topics import Topic
 
-__all__ = ["Kafka", "Record", "eventually", "free_port", "kill", "program", "run"]
+__all__ = [
+    "ROOT",
+    "Kafka",
+    "Record",
+    "above",
+    "alert_value",
+    "equal_to",
+    "eventually",
+    "free_port",
+    "kill",
+    "program",
+    "run",
+]
 
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
@@ -40,6 +53,33 @@ def eventually(
             raise AssertionError(f"not within {timeout_s:g} s; the last value seen was {value!r}")
         time.sleep(every_s)
     return value
+
+
+def alert_value(number: int, **changes: object) -> bytes:
+    """Return an alert as it lies in the topic; its id is made from the number."""
+    alert = {
+        "alert_id": f"{number:032x}",
+        "rule": "rack-overheating",
+        "subject": f"rack-{number % 10:04d}",
+        "site_id": "site-1",
+        "state": "WARNING",
+        "severity": "error",
+        "event_time": "2026-11-21T06:26:00.123Z",
+        "detected_time": "2026-11-21T06:26:00.523Z",
+        "summary": f"Rack {number % 10} is too hot.",
+        "evidence": [],
+    }
+    return msgspec.json.encode(alert | changes)
+
+
+def equal_to(expected: object) -> Callable[[object], bool]:
+    """Return a condition for `eventually`."""
+    return lambda value: value == expected
+
+
+def above(limit: float) -> Callable[[float], bool]:
+    """Return a condition for `eventually`."""
+    return lambda value: value > limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +116,7 @@ class Kafka:
         *,
         partition: int = -1,
     ) -> None:
-        """Append (key, value) pairs in order, each where Java's producer would put it, or in one partition."""
+        """Append (key, value) pairs in order, where Java's producer would put them, or in one partition."""
         failed: list[str] = []
         producer = Producer(
             {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "acks": "all"}
@@ -96,6 +136,14 @@ class Kafka:
                     producer.poll(0.1)
         left = producer.flush(30)
         assert not left and not failed, f"{left} records unsent, {len(failed)} failed: {failed[:1]}"
+
+    def partitions(self, topic: Topic) -> set[int]:
+        """Return the numbers of the topic's partitions."""
+        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False)
+        try:
+            return set(consumer.partitions_for_topic(self.name(topic)))
+        finally:
+            consumer.close()
 
     def read_all(self, topic: Topic) -> list[Record]:
         """Return what the topic holds now, in its order: append time, partition, offset."""

@@ -1,0 +1,228 @@
+"""Read the topic `alerts` from where the database says, and hand on each alert once.
+
+Kafka's own consumer groups have no part in this: an offset committed there could not be committed together
+with the alerts. One process reads all partitions; those added while it runs are found within `CHECK_SECONDS`.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, for_code
+
+from alerting import lines
+from alerting.store import Counts, SourceRecord, Store
+from events.cli import PersonError
+from events.times import now_ms, to_text
+
+BOOTSTRAP_SECONDS = 10
+"""How long a broker that is just starting is waited for."""
+
+CHECK_SECONDS = 2.0
+"""How often the topic is looked at for new partitions, and for being still the same topic. A broker cannot be
+stopped, wiped and started in less, so records of another topic of the same name are never taken."""
+
+REMIND_SECONDS = 30.0
+"""How often it is said that the broker is still away."""
+
+RETRY_SECONDS = 0.5
+POLL_MS = 500
+
+
+@dataclass(slots=True)
+class Stop:
+    """Set by a signal handler, and obeyed between two batches."""
+
+    requested: bool = False
+
+
+def run(
+    bootstrap: str,
+    topic: str,
+    store: Store,
+    log_file: lines.LogFile | None = None,
+    *,
+    idle_exit_s: float | None = None,
+    stop: Stop | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Counts:
+    """Log alerts until asked to stop, or until nothing new came for `idle_exit_s` and the end is reached.
+
+    Return what this run logged, removed and passed over. A broker that goes away is waited for without bound
+    (with `idle_exit_s`: for that long); `tell` hears about it.
+    """
+    counts = Counts()
+    stop = stop or Stop()
+    with closing(Reader(bootstrap, topic, store, tell)) as reader:
+        active = time.monotonic()
+        away = _Away(bootstrap, tell)
+        while not stop.requested:
+            idle = idle_exit_s is not None and time.monotonic() - active >= idle_exit_s
+            try:
+                reader.check_if_due()
+                records = reader.poll()
+                if records:
+                    reader.check_if_due()
+                elif idle and reader.at_end():
+                    break
+            except KafkaError as error:
+                reader.forget()
+                if idle:
+                    raise PersonError(
+                        f"the broker at {bootstrap} is away ({error}): what was read is kept; start again."
+                    ) from None
+                away.since(error)
+                time.sleep(RETRY_SECONDS)
+                continue
+            away.over()
+            if records:
+                _take(records, store, log_file, counts, tell)
+                active = time.monotonic()
+    return counts
+
+
+def _take(
+    records: Iterable[SourceRecord],
+    store: Store,
+    log_file: lines.LogFile | None,
+    counts: Counts,
+    tell: Callable[[str], None],
+) -> None:
+    with store.transaction():
+        taken = store.take(records, to_text(now_ms()))
+        if log_file is not None:
+            log_file.append(taken.alerts)
+        # Last before the commit: a kill in between shows a batch twice, the other order would lose it. What
+        # was written to a pipe cannot be cut off as it is from the log file.
+        lines.show(taken.alerts)
+    counts.alerts += len(taken.alerts)
+    counts.repeats += taken.repeats
+    counts.malformed += len(taken.malformed)
+    for bad in taken.malformed:
+        where = f"partition {bad.partition}, offset {bad.offset}"
+        tell(f"A record is no alert and was passed over ({where}): {bad.error}.")
+
+
+class _Away:
+    """Says when the broker goes, from time to time that it is still away, and when it is back."""
+
+    def __init__(self, bootstrap: str, tell: Callable[[str], None]) -> None:
+        self._bootstrap = bootstrap
+        self._tell = tell
+        self._since: float | None = None
+        self._told = 0.0
+
+    def since(self, error: KafkaError) -> None:
+        now = time.monotonic()
+        self._since = self._since or now
+        if now - self._told > REMIND_SECONDS:
+            self._told = now
+            self._tell(f"The broker at {self._bootstrap} does not answer ({error}); it is tried again.")
+
+    def over(self) -> None:
+        if self._since is not None:
+            seconds = time.monotonic() - self._since
+            self._tell(f"The broker at {self._bootstrap} answers again after {seconds:.0f} s.")
+            self._since, self._told = None, 0.0
+
+
+class Reader:
+    """The position in the topic: a consumer, and an admin client that tells which topic it is."""
+
+    def __init__(self, bootstrap: str, topic: str, store: Store, tell: Callable[[str], None]) -> None:
+        self.bootstrap = bootstrap
+        self._topic = topic
+        self._store = store
+        self._tell = tell
+        self._checked = float("-inf")
+        self._found = False
+        common = {
+            "bootstrap_servers": bootstrap.split(","),
+            "bootstrap_timeout_ms": BOOTSTRAP_SECONDS * 1000,
+            "reconnect_backoff_max_ms": 1000,
+        }
+        try:
+            self._admin = KafkaAdminClient(request_timeout_ms=5000, **common)
+            self._consumer = KafkaConsumer(
+                enable_auto_commit=False,
+                auto_offset_reset="none",  # where to go on is decided here, by the database
+                allow_auto_create_topics=False,
+                **common,
+            )
+        except KafkaError:
+            raise PersonError(
+                f"no broker answers at {bootstrap}: start one (`python -m broker up`), "
+                "or set KAFKA_BOOTSTRAP_SERVERS to where one runs."
+            ) from None
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()
+        self._admin.close()
+
+    def check(self) -> None:
+        """See that the topic is the database's, and take up the partitions that are not read yet.
+
+        Raise `KafkaError` when the broker is away, `PersonError` when the topic is another or never was.
+        """
+        (found,) = self._admin.describe_topics([self._topic])
+        error = for_code(found["error_code"])
+        if error is UnknownTopicOrPartitionError and not self._found:
+            raise PersonError(
+                f"the topic {self._topic} does not exist on {self.bootstrap}: create the topics with "
+                "`python -m broker topics`, or check TOPIC_PREFIX."
+            )
+        if found["error_code"]:
+            raise error(self._topic)
+        self._store.bind(self._topic, str(found["topic_id"]))
+        self._found = True
+        parts = {TopicPartition(self._topic, part["partition_index"]) for part in found["partitions"]}
+        new = parts - self._consumer.assignment()
+        if new:
+            self._consumer.assign(parts)  # what was assigned before keeps its position
+            self._place(new)
+        self._checked = time.monotonic()
+
+    def check_if_due(self) -> None:
+        """Check when the last check is older than `CHECK_SECONDS`."""
+        if time.monotonic() - self._checked > CHECK_SECONDS:
+            self.check()
+
+    def poll(self) -> list[SourceRecord]:
+        """Return the records that came, each partition's in order."""
+        try:
+            batches = self._consumer.poll(timeout_ms=POLL_MS)
+        except OffsetOutOfRangeError as error:
+            self._place(error.args[0])
+            return []
+        return [record for batch in batches.values() for record in batch]
+
+    def forget(self) -> None:
+        """Drop the positions, so that the next check takes them from the database again."""
+        self._consumer.unsubscribe()
+        self._checked = float("-inf")
+
+    def at_end(self) -> bool:
+        """Tell whether every record that the topic holds now was returned by `poll`."""
+        ends = self._consumer.end_offsets(list(self._consumer.assignment()), timeout_ms=5000)
+        return all((self._consumer.position(part, timeout_ms=5000) or 0) >= end for part, end in ends.items())
+
+    def _place(self, parts: Iterable[TopicPartition]) -> None:
+        parts = list(parts)
+        begins = self._consumer.beginning_offsets(parts, timeout_ms=5000)
+        ends = self._consumer.end_offsets(parts, timeout_ms=5000)
+        taken = self._store.next_offsets()
+        for part in parts:
+            next_offset = taken.get(part.partition, begins[part])
+            if next_offset > ends[part]:
+                raise PersonError(
+                    f"partition {part.partition} of {self._topic} ends at offset {ends[part]}, but was read "
+                    f"up to {next_offset}: the broker lost records. Choose another file than "
+                    f"{self._store.path} with --database."
+                )
+            if next_offset < begins[part]:
+                lost = begins[part] - next_offset
+                self._tell(f"{lost} records of partition {part.partition} expired before they were read.")
+            self._consumer.seek(part, max(next_offset, begins[part]))
