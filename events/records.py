@@ -41,7 +41,7 @@ class RackReading(Event, kw_only=True):
     site_id: Id
     device_type: Id
     temperature_c: float
-    signal_strength: Annotated[float, Meta(ge=0, le=1)]
+    signal_strength: float
     scheduled_time: Instant | None = None
 
 

@@ -18,6 +18,14 @@ def spark_schema(record: type[msgspec.Struct]) -> T.StructType:
     return T.StructType([_column(field.encode_name, field.type) for field in info.fields])
 
 
+def is_id(record: type[msgspec.Struct], field: str) -> bool:
+    """Tell whether a field is an id, whose length the contract bounds."""
+    info = inspect.type_info(record)
+    kinds = {f.encode_name: f.type for f in info.fields} if isinstance(info, inspect.StructType) else {}
+    kind = kinds.get(field)
+    return isinstance(kind, inspect.Metadata) and (kind.extra or {}).get("spark") == "id"
+
+
 def _column(name: str, kind: inspect.Type) -> T.StructField:
     if isinstance(kind, inspect.UnionType):
         (inner,) = (t for t in kind.types if not isinstance(t, inspect.NoneType))

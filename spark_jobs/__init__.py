@@ -1,0 +1,1 @@
+"""Structured Streaming jobs: one file per question; session, Kafka and checkpoints once for all of them."""

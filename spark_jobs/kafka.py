@@ -1,0 +1,71 @@
+"""Reading a topic and writing to one, the same way for all jobs."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from events.settings import Settings
+from events.topics import Topic
+from spark_jobs.triggers import Trigger
+
+INSTANT_FORMAT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "ignoreNullFields": "false"}
+"""How JSON is written: times as in the contract (the session is in UTC), nulls written out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a topic is read: from where when there is no checkpoint, and how much in one micro-batch."""
+
+    starting_offsets: str = "earliest"
+    records_per_batch: int = 400_000
+
+
+def read_topic(
+    spark: SparkSession, settings: Settings, topic: Topic, trigger: Trigger, options: ReadOptions
+) -> DataFrame:
+    """Return a topic as a stream with Kafka's columns: `key`, `value`, `partition`, `offset`, `timestamp`, ..."""
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.kafka_bootstrap_servers)
+        .option("subscribe", settings.topic(topic))
+        .option("startingOffsets", options.starting_offsets)
+    )
+    if trigger is not Trigger.REAL_TIME:  # real-time batches end by the clock, and refuse a limit
+        reader = reader.option("maxOffsetsPerTrigger", options.records_per_batch)
+    return reader.load()
+
+
+def to_record(key: Column, *fields: Column) -> list[Column]:
+    """Return the two columns that a topic takes: `key`, and `value` as one JSON object of the fields."""
+    return [key.alias("key"), F.to_json(F.struct(*fields), INSTANT_FORMAT).alias("value")]
+
+
+def write_topic(
+    records: DataFrame, settings: Settings, topic: Topic, name: str, checkpoint: str, output_mode: str, trigger: Trigger,
+    batch: timedelta,
+) -> StreamingQuery:  # fmt: skip
+    """Start the query that writes `key` and `value` to a topic, at least once, and return it."""
+    writer = (
+        records.select("key", "value").writeStream.format("kafka")
+        .queryName(name)
+        .option("kafka.bootstrap.servers", settings.kafka_bootstrap_servers)
+        .option("topic", settings.topic(topic))
+        .option("checkpointLocation", checkpoint)
+        .option("kafka.linger.ms", "5")  # costs 5 ms at most, and saves the broker most of its requests
+        .outputMode(output_mode)
+    )  # fmt: skip
+    return _triggered(writer, trigger, batch).start()
+
+
+def _triggered(writer: DataStreamWriter, trigger: Trigger, batch: timedelta) -> DataStreamWriter:
+    interval = f"{int(batch.total_seconds() * 1000)} milliseconds"
+    match trigger:
+        case Trigger.REAL_TIME:
+            return writer.trigger(realTime=interval)
+        case Trigger.MICRO_BATCH:
+            return writer.trigger(processingTime=interval)
+        case Trigger.AVAILABLE_NOW:
+            return writer.trigger(availableNow=True)

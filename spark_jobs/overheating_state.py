@@ -1,0 +1,131 @@
+"""The overheating rule as Python state, for micro-batch and available-now: one rack, one small state.
+
+A micro-batch emits once per rack and batch, so the built-in expressions of `overheating` would lose changes in it.
+Here a rack's readings of a batch are taken one by one in the order in which the topic holds them. The last three
+distinct readings by `sequence` are all that later ones can be compared with, so they are all that is kept.
+"""
+
+from bisect import insort
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+IN_A_ROW = 3
+
+_EVIDENCE = (
+    T.StructType()
+    .add("sequence", T.LongType())
+    .add("event_id", T.StringType())
+    .add("event_time", T.LongType())
+    .add("temperature_c", T.DoubleType())
+)
+# A StructType and no text: the worker that opens the state has no JVM to parse text with.
+_STATE = T.StructType().add("last", T.ArrayType(T.StructType([*_EVIDENCE.fields, T.StructField("hot", T.BooleanType())])))
+_CHANGE = (
+    T.StructType()
+    .add("subject", T.StringType())
+    .add("site_id", T.StringType())
+    .add("warning", T.BooleanType())
+    .add("event_time", T.LongType())
+    .add("decider", T.StringType())
+    .add("threshold_c", T.DoubleType())
+    .add("evidence", T.ArrayType(_EVIDENCE))
+)
+_ORDER = ["timestamp", "partition", "offset"]
+
+
+class Reading(NamedTuple):
+    """A reading as the rule sees it; ordered by `sequence`, then `event_id`. Times are epoch microseconds."""
+
+    sequence: int
+    event_id: str
+    event_time: int
+    temperature_c: float
+    hot: bool
+
+
+class RackHistory:
+    """The last three distinct readings of one rack, and whether they are all hot."""
+
+    def __init__(self, last: Iterable[Reading] = ()) -> None:
+        self.last = list(last)
+
+    @property
+    def warning(self) -> bool:
+        """Whether the rack is in WARNING."""
+        return len(self.last) == IN_A_ROW and all(reading.hot for reading in self.last)
+
+    def take(self, reading: Reading) -> bool:
+        """Take the next reading of the topic; return whether the rack's state changed by it."""
+        last = self.last
+        if len(last) == IN_A_ROW and reading[:2] <= last[0][:2]:
+            return False  # older than all that can matter, or a copy of the oldest
+        if any(reading.event_id == other.event_id for other in last):
+            return False
+        before = self.warning
+        insort(last, reading)
+        del last[:-IN_A_ROW]
+        return self.warning != before
+
+
+def stateful_overheating_changes(readings: DataFrame) -> DataFrame:
+    """Return one row per change of a rack's state. In and out: as `overheating.overheating_changes`, and Kafka's
+    `timestamp`, `partition` and `offset` in.
+    """
+    columns = readings.select(
+        "rack_id", *_ORDER, "sequence", "event_id", F.unix_micros("event_time").alias("event_time"),
+        "temperature_c", "hot", "site_id", "threshold_c",
+    )  # fmt: skip
+    changes = columns.groupBy("rack_id").transformWithStateInPandas(
+        OverheatingProcessor(), outputStructType=_CHANGE, outputMode="Update", timeMode="None"
+    )
+    instant = F.timestamp_micros("event_time")
+    evidence = F.transform("evidence", lambda r: r.withField("event_time", F.timestamp_micros(r["event_time"])))
+    return changes.withColumn("event_time", instant).withColumn("evidence", evidence)
+
+
+class OverheatingProcessor(StatefulProcessor):
+    """Follows one rack at a time through its readings of a batch. One state read and one write per rack and batch."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the rack's one state."""
+        self._state = handle.getValueState("history", _STATE)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803, ARG002 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Take the rack's readings of this batch in the topic's order; give one row per change."""
+        stored = self._state.get()
+        history = RackHistory(Reading(*reading) for reading in stored[0]) if stored else RackHistory()
+        batch = pd.concat(rows, ignore_index=True)
+        if len(batch) > 1:
+            batch = batch.sort_values(_ORDER)  # a batch brings the partitions in no order
+        changes = []
+        fields = ["sequence", "event_id", "event_time", "temperature_c", "hot"]
+        for at, reading in enumerate(map(Reading, *(batch[name].tolist() for name in fields))):
+            if history.take(reading):
+                changes.append(self._change(key[0], batch, at, reading, history))
+        self._state.update(([tuple(reading) for reading in history.last],))
+        if changes:
+            yield pd.DataFrame(changes)
+
+    @staticmethod
+    def _change(rack_id: str, batch: pd.DataFrame, at: int, decider: Reading, history: RackHistory) -> dict[str, Any]:
+        evidence = [dict(zip(Reading._fields[:-1], reading[:-1], strict=True)) for reading in history.last]
+        return {
+            "subject": rack_id,
+            "site_id": batch["site_id"].iloc[at],
+            "warning": history.warning,
+            "event_time": decider.event_time,
+            "decider": decider.event_id,
+            "threshold_c": batch["threshold_c"].iloc[at],
+            "evidence": evidence,
+        }

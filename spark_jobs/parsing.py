@@ -1,0 +1,147 @@
+"""From a topic's bytes to typed columns, and the reason why a record could not be read.
+
+`from_json` alone is too kind: it takes a number where the schema says text, and what follows the closing brace. So
+the text is parsed inside an envelope whose end must be seen, and text fields that could be something else's
+rendering (`5`, `true`, `{"a": 1}`) have their JSON type looked up. The look-up costs as much as the parse, hence only
+for the few records that need it; so does the sentence that says what is wrong.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+
+import msgspec
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from events.records import INSTANT_PATTERN, MAX_ID_BYTES
+from events.spark_schemas import is_id, spark_schema
+
+FUTURE_TOLERANCE = "5 minutes"
+"""How far ahead of its append time an event may be before a job by event time sets it aside."""
+
+_JSON_OPTIONS = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
+_FIRST_OF_OTHER_JSON = "-0123456789tf{["  # how a number, a boolean, an object or an array begins
+_TEXT_TYPES = (T.StringType, T.TimestampType, T.DecimalType)
+
+
+def parse(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
+    """Return the records of a topic as columns.
+
+    In: Kafka's columns `key`, `value` (bytes), `partition`, `offset`, `timestamp`. Out: those, the fields of
+    `record` with their Spark types (instants as timestamps), and `error`: null, or the sentence that says why the
+    record could not be read, in which case its fields mean nothing.
+    """
+    fields = spark_schema(record).fields
+    wire_schema = ", ".join(f"{field.name} {_wire_type(field)}" for field in fields)
+    # Two projections on purpose: a filter on `error` must not carry the parse with it and so do it twice.
+    return raw.withColumn("json", _envelope(wire_schema)).select(
+        "key", "value", "partition", "offset", "timestamp",
+        *[_typed(field).alias(field.name) for field in fields],
+        _error(fields, record).alias("error"),
+    )  # fmt: skip
+
+
+def reject_future(parsed: DataFrame) -> DataFrame:
+    """Add to `error` the events too far ahead of their append time: one wrong clock must not make all others late."""
+    ahead = F.col("event_time") > F.col("timestamp") + F.expr(f"INTERVAL {FUTURE_TOLERANCE}")
+    sentence = F.lit(f"event_time is more than {FUTURE_TOLERANCE} ahead of the append time")
+    return parsed.withColumn("error", F.coalesce(F.col("error"), F.when(ahead, sentence)))
+
+
+def readable(parsed: DataFrame) -> DataFrame:
+    """Return the records without error."""
+    return parsed.where(F.col("error").isNull()).drop("error")
+
+
+def unreadable(parsed: DataFrame) -> DataFrame:
+    """Return the records with an error: exactly those that `readable` leaves out."""
+    return parsed.where(F.col("error").isNotNull())
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """What must be true of a good record, and the sentence for when it is not."""
+
+    good: Column
+    sentence: str
+
+
+def _envelope(schema: str) -> Column:
+    text = F.col("value").cast("string")
+    whole = F.concat(F.lit('{"record":'), text, F.lit(',"complete":true}'))
+    return F.from_json(whole, f"record STRUCT<{schema}>, complete BOOLEAN", _JSON_OPTIONS)
+
+
+def _wire_type(field: T.StructField) -> str:
+    return "STRING" if isinstance(field.dataType, _TEXT_TYPES) else field.dataType.simpleString()
+
+
+def _wire(field: T.StructField) -> Column:
+    return F.col(f"json.record.{field.name}")
+
+
+def _typed(field: T.StructField) -> Column:
+    column = _wire(field)
+    if isinstance(field.dataType, T.TimestampType | T.DecimalType):
+        return column.try_cast(field.dataType)
+    return column
+
+
+def _error(fields: list[T.StructField], record: type[msgspec.Struct]) -> Column:
+    """Return the first thing that is wrong with a record, as a sentence, or null."""
+    checks = [
+        _Check(F.length("value") > 0, "the value is empty"),
+        _Check(F.is_valid_utf8("value"), "the value is not UTF-8"),
+        _Check(F.col("json.complete") & F.col("json.record").isNotNull(), "the value is not one JSON object"),
+    ]
+    for field in fields:
+        checks += _field_checks(field, is_id(record, field.name))
+    texts = [field for field in fields if isinstance(field.dataType, T.StringType)]
+    text_checks = _text_checks(texts)
+    good = _all(checks) & F.when(_may_be_other_json(texts), _all(text_checks)).otherwise(F.lit(True))
+    sentences = [F.when(~F.coalesce(c.good, F.lit(False)), F.lit(c.sentence)) for c in [*checks, *text_checks]]
+    return F.when(good, F.lit(None)).otherwise(F.coalesce(*sentences, F.lit("the value could not be read")))
+
+
+def _all(checks: list[_Check]) -> Column:
+    return reduce(lambda a, b: a & b, (check.good for check in checks))
+
+
+def _field_checks(field: T.StructField, limited: bool) -> list[_Check]:
+    """Return what can be checked on the parsed value alone. An optional field may be absent, but not wrong."""
+    column, name, absent = _wire(field), field.name, _wire(field).isNull() if field.nullable else F.lit(False)
+    match field.dataType:
+        case T.TimestampType():
+            a_time = column.rlike(INSTANT_PATTERN) & column.try_cast("timestamp").isNotNull()
+            required = [] if field.nullable else [_Check(column.isNotNull(), f"{name} is missing")]
+            return [*required, _Check(absent | a_time, f"{name} is not a time in UTC ending in Z")]
+        case T.DoubleType():
+            finite = F.abs(column) < float("inf")  # NaN compares as larger than infinity
+            return [
+                _Check(absent | column.isNotNull(), f"{name} is missing or not a number"),
+                _Check(absent | finite, f"{name} is not finite"),
+            ]
+        case T.LongType():
+            return [_Check(absent | column.isNotNull(), f"{name} is missing or not an integer")]
+        case T.StringType():
+            short = [_Check(absent | (F.octet_length(column) <= MAX_ID_BYTES), f"{name} is over {MAX_ID_BYTES} bytes")]
+            return [_Check(absent | column.isNotNull(), f"{name} is missing"), *(short if limited else [])]
+    raise TypeError(f"no check is defined for a field of type {field.dataType}")
+
+
+def _may_be_other_json(texts: list[T.StructField]) -> Column:
+    # A lone surrogate escape becomes a question mark when read as text; only the look-up sees it.
+    escaped = F.contains(F.col("value").cast("string"), F.lit("\\u"))
+    firsts = (F.substring(_wire(field), 1, 1).isin(list(_FIRST_OF_OTHER_JSON)) for field in texts)
+    return reduce(lambda a, b: a | b, firsts, escaped)
+
+
+def _text_checks(texts: list[T.StructField]) -> list[_Check]:
+    variants = _envelope(", ".join(f"{field.name} VARIANT" for field in texts)).getField("record")
+    checks = []
+    for field in texts:
+        is_text = F.schema_of_variant(variants.getField(field.name)).eqNullSafe("STRING")
+        good = _wire(field).isNull() | is_text if field.nullable else is_text
+        checks.append(_Check(good, f"{field.name} is not text"))
+    return checks

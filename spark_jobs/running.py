@@ -1,0 +1,165 @@
+"""Start the queries of some jobs in one session, and watch over them until they end."""
+
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from types import FrameType
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from events.cli import PersonError
+from events.settings import Settings
+from events.topics import DEAD_LETTERS
+from spark_jobs import checkpoints, kafka, parsing
+from spark_jobs.dead_letters import dead_letters
+from spark_jobs.job import Job, JobOptions, Plan
+from spark_jobs.session import new_session
+from spark_jobs.triggers import Trigger
+
+SPARE_SLOTS = 8
+"""Real-time tasks hold their slot for ever: these are for partitions that are added to a topic while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How jobs are run: the trigger (None: each job's default), state and batches."""
+
+    trigger: Trigger | None = None
+    checkpoint_root: str = ".rackstream/checkpoints"
+    state_partitions: int = 4
+    batch: timedelta | None = None
+    read: kafka.ReadOptions = kafka.ReadOptions()
+    conf: tuple[tuple[str, str], ...] = ()
+
+    def batch_for(self, trigger: Trigger) -> timedelta:
+        """Return how long a batch lasts: real-time batches are long, since a boundary pauses their records."""
+        return self.batch or (timedelta(minutes=5) if trigger is Trigger.REAL_TIME else timedelta(0))
+
+
+def run(jobs: list[Job], settings: Settings, options: RunOptions, job_options: JobOptions) -> int:
+    """Run the jobs until they end, a query dies or a signal comes; return the exit status.
+
+    0: available-now read all there was, or SIGTERM came. 1: a query died (said in a sentence). 130: Ctrl-C.
+    """
+    triggers = {job.name: options.trigger or job.default_trigger for job in jobs}
+    for job in jobs:
+        if triggers[job.name] not in job.plans:
+            raise PersonError(f"{job.name} cannot run as {triggers[job.name]}: choose {', '.join(job.plans)}.")
+    slots = _slots(jobs, triggers, options.state_partitions)
+    with _signals() as received:
+        spark = new_session(settings, slots, options.state_partitions, dict(options.conf))
+        queries: list[StreamingQuery] = []
+        try:
+            for job in jobs:
+                queries += start(spark, job, triggers[job.name], settings, options, job_options)
+            return _watch(queries, lambda: next(iter(received), None))
+        finally:
+            _stop(spark, queries)
+
+
+def start(
+    spark: SparkSession, job: Job, trigger: Trigger, settings: Settings, options: RunOptions, job_options: JobOptions
+) -> list[StreamingQuery]:
+    """Start the two queries of a job, its results and its dead letters, and return them."""
+    plan = job.plans[trigger]
+
+    def begin(name: str, plan_name: str, shape: dict[str, str], records: DataFrame, mode: str) -> StreamingQuery:
+        identity = checkpoints.Identity(name, plan_name, job.rules_version, settings.topic_prefix, shape)
+        path = checkpoints.claim(options.checkpoint_root, identity)
+        sink = DEAD_LETTERS if name.endswith(_LETTERS) else job.sink
+        return kafka.write_topic(records, settings, sink, name, path, mode, trigger, options.batch_for(trigger))
+
+    def parsed() -> DataFrame:
+        raw = kafka.read_topic(spark, settings, job.source, trigger, options.read)
+        records = parsing.parse(raw, job.source.record) if job.source.record else raw
+        return parsing.reject_future(records) if job.by_event_time else records
+
+    results = plan.records(parsing.readable(parsed()), job_options)
+    letters = dead_letters(parsing.unreadable(parsed()), job.source.name)
+    mode = plan.output_mode(job_options)
+    letters_plan = "real-time" if trigger is Trigger.REAL_TIME else "micro-batch"
+    return [
+        begin(job.name, plan.name, _shape(job, plan, options, job_options), results, mode),
+        begin(job.name + _LETTERS, letters_plan, {}, letters, "update" if trigger is Trigger.REAL_TIME else "append"),
+    ]
+
+
+_LETTERS = "-dead-letters"
+
+
+def _shape(job: Job, plan: Plan, options: RunOptions, job_options: JobOptions) -> dict[str, str]:
+    chosen = {name: str(value) for name, value in asdict(job_options).items() if name in job.shaping_options}
+    if "output_mode" in chosen:
+        chosen["output_mode"] = plan.output_mode(job_options)
+    return chosen | {"state_partitions": str(options.state_partitions)}
+
+
+def _slots(jobs: list[Job], triggers: dict[str, Trigger], state_partitions: int) -> int:
+    """Real-time tasks run all at once: readers of results and of letters, and the owners of state."""
+    real_time = [job for job in jobs if triggers[job.name] is Trigger.REAL_TIME]
+    if not real_time:
+        return max(4, state_partitions)
+    return sum(2 * job.source.partitions + state_partitions for job in real_time) + SPARE_SLOTS
+
+
+def _watch(queries: list[StreamingQuery], signal_received: Callable[[], int | None]) -> int:
+    alive = list(queries)
+    while alive:
+        number = signal_received()
+        if number is not None:
+            return 130 if number == signal.SIGINT else 0
+        for query in list(alive):
+            if not query.isActive:
+                failure = query.exception()
+                if failure is not None:
+                    raise PersonError(f"{query.name} ended: {explain(failure)}")
+                alive.remove(query)
+        time.sleep(0.2)
+    return 0
+
+
+def explain(failure: Exception) -> str:
+    """Return one sentence for why a query ended: what to do where a person can do something, else the first cause."""
+    text = str(failure)
+    if "UnknownTopicOrPartition" in text or "UNKNOWN_TOPIC" in text:
+        return "a topic is missing: run python -m broker topics."
+    if "KAFKA_DATA_LOSS" in text or "OffsetOutOfRange" in text or "FAIL_ON_DATA_LOSS" in text:
+        return (
+            "the topic no longer holds what the checkpoint was to go on from (deleted, or kept too short): "
+            "name another --checkpoint-root to begin anew."
+        )
+    if "No space left on device" in text:
+        return "the disk is full: free some space and start again, it goes on from its checkpoint."
+    causes = re.findall(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text, flags=re.MULTILINE)
+    return causes[-1] if causes else text.splitlines()[0]
+
+
+def _stop(spark: SparkSession, queries: list[StreamingQuery]) -> None:
+    for query in queries:
+        try:
+            query.stop()
+        except PySparkException:  # stopped while it was starting: the session's end ends it
+            continue
+    spark.stop()
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM instead of dying of them, so that queries are stopped in order."""
+    received: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+
+    before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,62 @@
+"""The Spark session, once for all jobs: connector jars, state store, time zone, and why each setting is what it is."""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from events.cli import PersonError
+from events.settings import Settings
+from jars.fetch import jar_paths, java
+
+LOG4J = Path(__file__).with_name("log4j2.properties")
+
+CONFIG = {
+    # Times in outputs are UTC, whatever the machine's zone.
+    "spark.sql.session.timeZone": "UTC",
+    # Real-time Mode refuses the default store, and only RocksDB keeps state out of the heap.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # Uploads what changed instead of whole files at each commit.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting rows costs a read before every write.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    # A process killed in its very first batch leaves files behind without having committed anything.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
+    # How long Real-time Mode's shuffle waits before it flushes: most of a record's latency by default (50 ms).
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5",
+    # Bounded progress history; the jobs of a session are few and run for weeks.
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+def new_session(settings: Settings, slots: int, state_partitions: int, extra: dict[str, str] | None = None) -> SparkSession:
+    """Return the session of this process.
+
+    `slots` is how many tasks can run at once in local mode (real-time queries hold theirs for ever),
+    `state_partitions` over how many tasks state is spread (fixed at a checkpoint's first start), `extra` what
+    overrides or adds to the settings here. A `spark.master` set by `spark-submit` is kept.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    java()
+    connector = ",".join(str(path) for path in jar_paths("spark", settings))
+    config = CONFIG | {
+        "spark.sql.shuffle.partitions": str(state_partitions),
+        "spark.jars": connector,
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J}",
+        "spark.sql.warehouse.dir": str((settings.rackstream_home / "warehouse").resolve()),
+    }
+    builder = SparkSession.builder.appName("rackstream")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit, which names the master itself
+        builder = builder.master(f"local[{slots}]")
+    try:
+        return builder.config(map=config | (extra or {})).getOrCreate()
+    except PySparkException as error:
+        raise PersonError(f"Spark did not start: {str(error).splitlines()[0]}") from error
