@@ -121,7 +121,7 @@ def test_of_two_readings_with_one_sequence_the_greater_id_is_the_later() -> None
     states = [
         [a["state"] for a in overheating_alerts([*start, *order, *end], {})] for order in (twins, twins[::-1])
     ]
-    # In both orders the last three end as b/3, 4, 5. In the second b/3 comes first and makes 1, 2, b/3 for a moment.
+    # Both end with b/3, 4, 5. In the second, b/3 comes first and makes 1, 2, b/3 for a moment.
     assert states == [["WARNING"], ["WARNING", "NORMAL", "WARNING"]]
 
 
@@ -151,9 +151,7 @@ def test_where_a_rack_ends_depends_on_its_set_of_readings_only(
     alerts = overheating_alerts(shuffled, {})
     hot = len(celsius) >= 3 and all(c >= 100 for c in celsius[-3:])
     assert final_state(alerts) == ("WARNING" if hot else "NORMAL")
-    assert [a["state"] for a in alerts] == ["WARNING", "NORMAL"] * (len(alerts) // 2) + ["WARNING"] * (
-        len(alerts) % 2
-    )
+    assert all(a["state"] == ("WARNING", "NORMAL")[place % 2] for place, a in enumerate(alerts))
     assert len({a["alert_id"] for a in alerts}) == len(alerts)
 
 

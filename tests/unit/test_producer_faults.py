@@ -1,0 +1,284 @@
+"""Every fault does what its name says, as often as was asked, and nothing else."""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import pytest
+
+from events.cli import PersonError
+from events.records import RackReading
+from events.times import to_ms
+from producer.faults import BY_NAME, AnyFault
+from producer.malformed import USUAL_KINDS
+from producer.plan import Mark, Plan
+from producer.scenario import parse_fault
+from producer.schedule import make_schedule
+from producer.world import make_world
+
+T0 = 1_795_000_000_000
+RACKS, RATE, SECONDS = 20, 100.0, 100
+COUNT = int(RATE * SECONDS)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One record in the order of sending; `reading` is None when it cannot be read."""
+
+    slot: int
+    number: int
+    marks: int
+    value: bytes
+    reading: RackReading | None
+
+
+def plan_of(*faults: str, seed: int = 1, racks: int = RACKS, time_scale: float = 1.0) -> Plan:
+    parsed: list[AnyFault] = [parse_fault(fault) for fault in faults]
+    schedule = make_schedule(rate=RATE, racks=racks, now_ms=T0, count=COUNT, time_scale=time_scale)
+    return Plan(make_world(seed, racks), schedule, parsed, 1)
+
+
+def sent_by(plan: Plan) -> list[Sent]:
+    records = []
+    for batch in plan.batches():
+        rows = zip(
+            batch.slots.tolist(), batch.numbers.tolist(), batch.marks.tolist(), batch.values, strict=True
+        )
+        for slot, number, marks, value in rows:
+            try:
+                reading = msgspec.json.decode(value, type=RackReading)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                reading = None
+            records.append(Sent(slot, number, marks, value, reading))
+    return records
+
+
+def marked(records: list[Sent], mark: Mark) -> list[Sent]:
+    return [record for record in records if record.marks & mark]
+
+
+def good(records: list[Sent]) -> list[RackReading]:
+    return [record.reading for record in records if record.reading is not None]
+
+
+def test_without_faults_each_reading_is_sent_once_in_its_own_slot() -> None:
+    records = sent_by(plan_of())
+    assert [record.number for record in records] == list(range(COUNT))
+    assert [record.slot for record in records] == list(range(COUNT))
+    assert {record.marks for record in records} == {0}
+    times = [(reading.event_time, reading.scheduled_time) for reading in good(records)]
+    assert all(event_time == scheduled_time for event_time, scheduled_time in times)
+
+
+def test_the_same_seed_sends_the_same_bytes_and_the_order_of_options_does_not_matter() -> None:
+    faults = ["late=0.02", "duplicate=0.02", "out-of-order=0.02", "malformed=0.01", "overheating=2"]
+    one, again, turned = (sent_by(plan_of(*order)) for order in (faults, faults, faults[::-1]))
+    assert one == again == turned
+    assert sent_by(plan_of(*faults, seed=2)) != one
+
+
+def test_what_is_sent_does_not_depend_on_how_much_is_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = ["late=0.05", "duplicate=0.05", "out-of-order=0.05", "malformed=0.01"]
+    whole = sent_by(plan_of(*faults))
+    monkeypatch.setattr("producer.plan.LARGEST_STRETCH", 13)
+    assert sent_by(plan_of(*faults)) == whole
+
+
+@pytest.mark.parametrize("name", ["late", "out-of-order", "duplicate", "too-late", "future", "malformed"])
+def test_a_share_is_exact_and_the_first_comes_soon(name: str) -> None:
+    plan = plan_of(f"{name}=0.01")
+    records = sent_by(plan)
+    mark = {"duplicate": Mark.COPY}.get(name) or Mark[name.replace("-", "_").upper()]
+    hit = sorted({record.number for record in marked(records, mark)})
+    assert len(hit) == COUNT // 100
+    assert hit[0] < 100
+    assert len({number % RACKS for number in hit}) >= RACKS * 0.8, "all racks have their part"
+
+
+def test_late_readings_are_sent_after_their_time_and_within_the_bound() -> None:
+    records = sent_by(plan_of("late=0.02,min_s=2,max_s=10"))
+    late = [record for record in marked(records, Mark.LATE) if record.slot < COUNT - 1]
+    delays = [(record.slot - record.number) / RATE for record in late]
+    assert min(delays) >= 1.99
+    assert max(delays) <= 10
+    assert max(delays) - min(delays) > 5
+    for record in late:
+        assert record.reading is not None
+        assert to_ms(record.reading.event_time) == T0 + record.number * 10
+        assert to_ms(record.reading.scheduled_time or "") == T0 + record.slot * 10, (
+            "when it was planned to be sent"
+        )
+        assert record.reading.sequence == record.number // RACKS + 1
+
+
+def test_late_readings_count_event_time_when_time_is_scaled() -> None:
+    plan = plan_of("late=0.02,min_s=60,max_s=500", time_scale=60)
+    records = sent_by(plan)
+    newest, lateness = 0, []
+    for record in records:
+        assert record.reading is not None
+        event_ms = to_ms(record.reading.event_time)
+        newest = max(newest, event_ms)
+        lateness.append((newest - event_ms) / 1000)
+    assert 400 < max(lateness) <= 500
+
+
+def test_everything_is_sent_when_the_run_ends_before_a_late_reading_is_due() -> None:
+    records = sent_by(plan_of("late=1,min_s=500,max_s=580"))
+    assert Counter(record.number for record in records) == Counter(range(COUNT))
+    assert {record.slot for record in records} == {COUNT - 1}
+
+
+def test_out_of_order_readings_follow_one_to_three_successors_of_their_rack() -> None:
+    records = sent_by(plan_of("out-of-order=0.02"))
+    place = {record.number: at for at, record in enumerate(records)}
+    moved = {record.number for record in marked(records, Mark.OUT_OF_ORDER)}
+    overtaken: Counter[int] = Counter()
+    for number in moved:
+        later = range(number + RACKS, number + 4 * RACKS, RACKS)
+        if later.stop < COUNT and moved.isdisjoint(later):
+            overtaken[sum(place[successor] < place[number] for successor in later)] += 1
+    assert set(overtaken) == {1, 2, 3}
+
+
+def test_duplicates_are_the_same_bytes_up_to_three_in_all_and_come_after() -> None:
+    records = sent_by(plan_of("duplicate=0.02,max_s=3"))
+    by_number: dict[int, list[Sent]] = {}
+    for record in records:
+        by_number.setdefault(record.number, []).append(record)
+    counts = Counter(len(copies) for copies in by_number.values())
+    assert counts[2] + counts[3] == COUNT * 0.02
+    assert set(counts) == {1, 2, 3}
+    assert min(counts[2], counts[3]) > 60
+    for copies in by_number.values():
+        assert len({record.value for record in copies}) == 1
+        assert [bool(record.marks & Mark.COPY) for record in copies] == [False] + [True] * (len(copies) - 1)
+        assert max(record.slot for record in copies) - copies[0].slot <= 3 * RATE
+
+
+def test_records_are_sent_in_the_order_of_their_slots() -> None:
+    slots = [record.slot for record in sent_by(plan_of("late=0.1", "duplicate=0.1", "out-of-order=0.1"))]
+    assert slots == sorted(slots)
+
+
+def test_malformed_records_cannot_be_read_and_every_kind_has_its_turn() -> None:
+    plan = plan_of("malformed=0.01")
+    records = sent_by(plan)
+    bad = marked(records, Mark.MALFORMED)
+    assert {record.number for record in bad} == {r.number for r in records if r.reading is None}
+    kinds = plan.malformed_kinds(np.array([record.number for record in bad]))
+    assert min(Counter(kinds).values()) >= 7
+    assert set(kinds) == set(USUAL_KINDS)
+    only = plan_of("malformed=0.01,kinds=[nan]")
+    assert all(b'"temperature_c":NaN' in record.value for record in marked(sent_by(only), Mark.MALFORMED))
+
+
+def test_future_and_too_late_change_the_clock_and_nothing_else() -> None:
+    clean = {reading.event_id: reading for reading in good(sent_by(plan_of()))}
+    records = sent_by(plan_of("future=0.01", "too-late=0.01"))
+    assert [record.slot for record in records] == list(range(COUNT))
+    for record in records:
+        assert record.reading is not None
+        was = clean[record.reading.event_id]
+        moved_s = (to_ms(record.reading.event_time) - to_ms(was.event_time)) / 1000
+        if record.marks & Mark.FUTURE:
+            assert 3600 <= moved_s <= 5 * 3600
+        elif record.marks & Mark.TOO_LATE:
+            assert -3600 <= moved_s <= -900
+        else:
+            assert moved_s == 0
+        assert msgspec.structs.replace(record.reading, event_time=was.event_time) == was
+
+
+def test_the_future_is_ahead_of_the_wall_clock_even_when_event_time_lies_in_the_past() -> None:
+    plan = plan_of("future=0.01", time_scale=1000)
+    for record in marked(sent_by(plan), Mark.FUTURE):
+        assert record.reading is not None
+        assert to_ms(record.reading.event_time) >= T0 + record.slot * 10 + 3_600_000
+
+
+def thresholds(plan: Plan) -> dict[str, float]:
+    return {rack.rack_id: rack.threshold_c for rack in plan.world.inventory(1.0)}
+
+
+def test_overheating_racks_are_hot_during_their_episodes_only() -> None:
+    plan = plan_of("overheating=[rack-0003,rack-0011],start_s=3,length_s=3,every_s=6,stagger_s=1")
+    limit = thresholds(plan)
+    for reading in good(sent_by(plan)):
+        since_ms = to_ms(reading.event_time) - T0 - 3000 - (1000 if reading.rack_id == "rack-0011" else 0)
+        episode = since_ms >= 0 and since_ms % 6000 < 3000
+        hot = reading.rack_id in ("rack-0003", "rack-0011") and episode
+        assert (reading.temperature_c >= limit[reading.rack_id]) == hot
+        assert reading.temperature_c <= limit[reading.rack_id] + 6
+
+
+def test_the_seed_chooses_as_many_racks_as_were_asked() -> None:
+    for seed in (1, 2, 3):
+        plan = plan_of("overheating=3,start_s=0,length_s=1000", seed=seed)
+        limit = thresholds(plan)
+        hot = {r.rack_id for r in good(sent_by(plan)) if r.temperature_c >= limit[r.rack_id]}
+        assert len(hot) == 3
+
+
+def test_an_episode_without_repetition_happens_once() -> None:
+    plan = plan_of("overheating=1,start_s=10,length_s=5,every_s=null")
+    limit = thresholds(plan)
+    hot = [to_ms(r.event_time) - T0 for r in good(sent_by(plan)) if r.temperature_c >= limit[r.rack_id]]
+    assert len(hot) == 25
+    assert min(hot) >= 10_000
+    assert max(hot) < 15_000
+
+
+def test_hovering_racks_are_near_their_threshold_on_both_sides() -> None:
+    plan = plan_of("hovering=[rack-0001],within_c=1")
+    limit = thresholds(plan)["rack-0001"]
+    near = [r.temperature_c - limit for r in good(sent_by(plan)) if r.rack_id == "rack-0001"]
+    assert max(abs(celsius) for celsius in near) <= 1.001
+    assert 0.4 < sum(celsius >= 0 for celsius in near) / len(near) < 0.6
+
+
+def test_silent_racks_send_nothing_and_their_numbers_are_missing() -> None:
+    records = sent_by(plan_of("silence=[rack-0005],start_s=20,length_s=10,every_s=50"))
+    numbers = {record.number for record in records}
+    missing = set(range(COUNT)) - numbers
+    assert len(missing) == 2 * 10 * RATE / RACKS
+    for number in missing:
+        assert number % RACKS == 4
+        assert 20 <= number / RATE % 50 < 30
+    sequences = [r.sequence for r in good(records) if r.rack_id == "rack-0005"]
+    assert sequences == sorted(sequences)
+    assert max(b - a for a, b in pairwise(sequences)) == 51
+
+
+def test_weak_signals_are_weak_and_others_are_not() -> None:
+    records = good(sent_by(plan_of("weak-signal=[rack-0002],start_s=0,length_s=50,every_s=null")))
+    for reading in records:
+        weak = reading.rack_id == "rack-0002" and to_ms(reading.event_time) - T0 < 50_000
+        assert (reading.signal_strength <= 0.15) == weak
+        assert weak or reading.signal_strength >= 0.6
+
+
+def test_faults_hit_hot_racks_too() -> None:
+    plan = plan_of("overheating=[rack-0003],start_s=0,length_s=1000", "duplicate=0.05", "late=0.05")
+    numbers = [record.number % RACKS for record in sent_by(plan) if record.marks]
+    assert numbers.count(2) > 10
+
+
+def test_faults_that_cannot_be_are_refused_with_a_reason() -> None:
+    world = make_world(1, 3)
+    for text, complaint in (
+        ("overheating=4", "wants 4 racks, but there are 3"),
+        ("silence=[rack-0009]", "names 'rack-0009', but the racks are rack-0001 to rack-0003"),
+    ):
+        with pytest.raises(PersonError, match=complaint):
+            Plan(world, make_schedule(rate=1.0, racks=3, now_ms=T0), [parse_fault(text)], 1)
+
+
+def test_every_fault_has_a_description_for_the_list_of_faults() -> None:
+    assert set(BY_NAME) == {
+        "overheating", "hovering", "silence", "weak-signal", "late", "too-late", "out-of-order", "duplicate",
+        "malformed", "future",
+    }  # fmt: skip
+    assert all((fault.__doc__ or "").endswith(".") for fault in BY_NAME.values())
