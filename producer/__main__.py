@@ -77,7 +77,7 @@ def run_command(
         "seed": seed,
         "racks": racks,
         "time_scale": time_scale,
-        "streams": streams.split(",") if streams else None,
+        "streams": _streams(streams),
     }
     given = {key: value for key, value in options.items() if value is not None}
     outcome = run(
@@ -130,6 +130,12 @@ def _rate(text: str | None) -> float | str | None:
         return float(text.replace(",", ""))
     except ValueError:
         raise cli.PersonError(f"--rate {text} is neither a number of readings a second nor max.") from None
+
+
+def _streams(text: str | None) -> list[str] | None:
+    if text is None or text == "racks":
+        return None if text is None else [text]
+    raise cli.PersonError(f"--streams {text} is not there yet: the only stream is racks.")
 
 
 def _start(text: str | None) -> int | None:

@@ -20,7 +20,7 @@ BATCH_BYTES = 250_000
 """Batches of this size cost the broker least; larger ones only wait longer (docs: what did not help)."""
 FULL_S = 0.005
 """How long to wait for room in the buffer before looking again."""
-CONNECT_S = 8.0
+CONNECT_S = 5.0
 DELIVERY_TIMEOUT_MS = 120_000
 """How long a record is tried again before it counts as failed, as in Java's client."""
 

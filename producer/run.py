@@ -98,7 +98,7 @@ def run(
 
     # The first batch takes half a second, Arrow's kernels being loaded: draw one before the start is set.
     next(Plan(world, schedule_from(now_ms()), scenario.faults, 1).batches(), None)
-    schedule = schedule_from(now_ms() + LEAD_MS)
+    schedule = schedule_from(now_ms() + (0 if scenario.rate == "max" else LEAD_MS))
     if inventory:
         write_inventory(inventory, world.inventory(schedule.readings_per_event_second / scenario.racks))
     plan = Plan(

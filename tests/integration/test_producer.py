@@ -1,0 +1,230 @@
+"""The producer against a real broker: what it says it sent is what the topic holds."""
+
+import json
+import signal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.partitioner.default import murmur2
+
+from events.inventory import read_inventory
+from events.records import RackReading
+from events.times import now_ms, to_ms
+from events.topics import RACK_READINGS
+from producer.oracle import overheating_alerts, temperature_windows
+from producer.truth import AHEAD_MS
+from tests.support import Kafka, Record, eventually, free_port, kill, program, run
+
+pytestmark = pytest.mark.broker
+
+FAULTS = [
+    "--fault=overheating=3,start_s=0.5,length_s=1,every_s=2,stagger_s=0.3",
+    "--fault=duplicate=0.05,max_s=1",
+    "--fault=late=0.03,max_s=2",
+    "--fault=out-of-order=0.05",
+    "--fault=malformed=0.01",
+    "--fault=future=0.005",
+    "--fault=too-late=0.002",
+]
+
+
+def readings(records: Iterable[Record]) -> list[tuple[Record, RackReading]]:
+    """Return the records that can be read."""
+    found = []
+    for record in records:
+        try:
+            found.append((record, msgspec.json.decode(record.value or b"", type=RackReading)))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return found
+
+
+def truth(path: Path) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = {"summary": [], "alert": [], "dead-letter": [], "window": []}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        rows[row.pop("kind")].append(row)
+    return rows
+
+
+def assert_truth_is_what_the_topic_holds(kafka: Kafka, truth_path: Path, inventory: Path) -> None:
+    told, held = truth(truth_path), kafka.read_all(RACK_READINGS)
+    readable = readings(held)
+    thresholds = {rack.rack_id: rack.threshold_c for rack in read_inventory(inventory)}
+    expected = overheating_alerts([reading for _, reading in readable], thresholds)
+    assert len(expected) > 5
+    assert sorted(told["alert"], key=lambda a: a["alert_id"]) == sorted(expected, key=lambda a: a["alert_id"])
+    placed = {(record.partition, record.offset) for record, _ in readable}
+    bad = {
+        (r.partition, r.offset, len(r.value or b"")) for r in held if (r.partition, r.offset) not in placed
+    }
+    dead = {
+        (row["partition"], row["offset"], row["value_size"])
+        for row in told["dead-letter"]
+        if row["jobs"] == "all"
+    }
+    assert dead == bad
+    assert len(bad) > 3
+    punctual = [r for record, r in readable if to_ms(r.event_time) <= record.timestamp_ms + AHEAD_MS]
+    aside = [row for row in told["dead-letter"] if row["jobs"] == "by-event-time"]
+    assert len(aside) == len(readable) - len(punctual)
+    windows = [{key: value for key, value in row.items() if key != "either"} for row in told["window"]]
+    assert windows == temperature_windows(punctual)
+    assert told["summary"][0]["acknowledged"] == len(held)
+
+
+def test_a_run_with_every_fault_tells_the_truth_about_the_topic(topics: Kafka, tmp_path: Path) -> None:
+    files = [f"--truth={tmp_path / 'truth.jsonl'}", f"--inventory={tmp_path / 'inventory.jsonl'}"]
+    done = run("producer", "run", "--rate=800", "--duration=4", "--racks=30", *FAULTS, *files, env=topics.env)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert (summary["failed"], summary["acknowledged"]) == (0, summary["sent"])
+    assert summary["duplicates"] >= 150
+    assert_truth_is_what_the_topic_holds(topics, tmp_path / "truth.jsonl", tmp_path / "inventory.jsonl")
+
+
+def test_the_highest_rate_sends_every_reading_once_where_java_would_put_it(topics: Kafka) -> None:
+    done = run("producer", "run", "--rate=max", "--count=30000", "--racks=500", env=topics.env)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert (summary["sent"], summary["acknowledged"], summary["failed"]) == (30_000, 30_000, 0)
+    assert summary["records_per_second"] > 0
+    held = topics.read_all(RACK_READINGS)
+    found = readings(held)
+    assert len({reading.event_id for _, reading in found}) == len(held) == 30_000
+    for record, reading in found:
+        assert record.key == reading.rack_id.encode()
+        assert record.partition == (murmur2(record.key) & 0x7FFFFFFF) % RACK_READINGS.partitions
+        assert reading.scheduled_time is None
+        assert to_ms(reading.event_time) <= record.timestamp_ms
+    assert len({record.partition for record in held}) == RACK_READINGS.partitions
+
+
+def test_a_racks_readings_lie_in_the_order_of_their_sequence(topics: Kafka) -> None:
+    run("producer", "run", "--rate=max", "--count=20000", "--racks=7", "--first-sequence=1", env=topics.env)
+    sequences: dict[str, list[int]] = {}
+    for _, reading in readings(topics.read_all(RACK_READINGS)):
+        sequences.setdefault(reading.rack_id, []).append(reading.sequence)
+    assert len(sequences) == 7
+    assert all(found == list(range(1, len(found) + 1)) for found in sequences.values())
+
+
+def test_a_held_rate_puts_scheduled_times_on_its_grid_and_none_is_sent_early(topics: Kafka) -> None:
+    before_ms = now_ms()
+    done = run("producer", "run", "--rate=400", "--duration=2", "--racks=10", env=topics.env)
+    assert done.returncode == 0, done.stderr
+    found = readings(topics.read_all(RACK_READINGS))
+    found.sort(key=lambda pair: int(pair[1].event_id.rpartition("-")[2]))
+    scheduled = [to_ms(reading.scheduled_time or "") for _, reading in found]
+    assert scheduled[0] > before_ms
+    assert scheduled == [scheduled[0] + int(number * 2.5) for number in range(800)]
+    assert [to_ms(reading.event_time) for _, reading in found] == scheduled
+    # The broker's clock is this machine's; a millisecond is what rounding takes.
+    assert all(record.timestamp_ms >= to_ms(reading.scheduled_time or "") - 1 for record, reading in found)
+    assert json.loads(done.stdout)["max_slip_ms"] < 2000
+
+
+def test_scaled_time_ends_near_now_and_never_passes_it(topics: Kafka) -> None:
+    done = run("producer", "run", "--rate=500", "--duration=2", "--time-scale=3600", env=topics.env)
+    assert done.returncode == 0, done.stderr
+    found = readings(topics.read_all(RACK_READINGS))
+    times = [to_ms(reading.event_time) for _, reading in found]
+    assert max(times) - min(times) == pytest.approx(7200 * 1000, rel=0.01)
+    assert all(to_ms(reading.event_time) <= record.timestamp_ms for record, reading in found)
+
+
+@pytest.mark.parametrize(("stop", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_stop_sends_what_is_due_and_writes_the_truth(
+    topics: Kafka, tmp_path: Path, stop: signal.Signals, status: int
+) -> None:
+    files = [f"--truth={tmp_path / 'truth.jsonl'}", f"--inventory={tmp_path / 'inventory.jsonl'}"]
+    command = ["producer", "run", "--rate=2000", "--racks=30", *FAULTS, *files]
+    with program(*command, env=topics.env, output=tmp_path / "out") as process:
+        eventually(lambda: len(topics.read_all(RACK_READINGS)), lambda count: count > 4000)
+        assert kill(process, stop) == status, (tmp_path / "out").read_text(encoding="utf-8")
+    assert_truth_is_what_the_topic_holds(topics, tmp_path / "truth.jsonl", tmp_path / "inventory.jsonl")
+
+
+def test_the_flush_record_comes_last_from_a_cold_rack_of_its_own(topics: Kafka, tmp_path: Path) -> None:
+    command = ["--rate=max", "--count=1000", "--flush", f"--truth={tmp_path / 'truth.jsonl'}"]
+    done = run("producer", "run", *command, env=topics.env)
+    assert done.returncode == 0, done.stderr
+    found = readings(topics.read_all(RACK_READINGS))
+    flush = [(record, reading) for record, reading in found if reading.rack_id == "flush"]
+    assert len(flush) == 1
+    record, reading = flush[0]
+    assert reading.temperature_c < 50
+    assert 0 <= record.timestamp_ms - to_ms(reading.event_time) < 10_000
+    assert reading.event_time == max(reading.event_time for _, reading in found)
+    assert json.loads(done.stdout)["sent"] == len(found) - 1 == 1000
+
+
+def test_failed_deliveries_are_counted_and_make_the_run_fail(topics: Kafka, tmp_path: Path) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=topics.bootstrap)
+    name = topics.name(RACK_READINGS)
+    admin.alter_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, name, configs={"max.message.bytes": "5000"})]
+    )
+    admin.close()
+    large = "--fault=malformed=0.01,kinds=[large]"
+    for files in ([], [f"--truth={tmp_path / 'truth.jsonl'}"]):
+        done = run(
+            "producer", "run", "--rate=1000", "--count=600", large, "--linger-ms=0", *files, env=topics.env
+        )
+        summary = json.loads(done.stdout)
+        assert (summary["sent"], summary["failed"], summary["acknowledged"]) == (600, 6, 594)
+        assert done.returncode == 1
+        assert "6 of 600 records failed: " in done.stderr
+        assert "size" in done.stderr.splitlines()[-1]
+    assert truth(tmp_path / "truth.jsonl")["dead-letter"] == []
+
+
+def test_a_missing_topic_is_named_in_one_sentence(topics: Kafka) -> None:
+    env = {**topics.env, "TOPIC_PREFIX": "nowhere-"}
+    done = run("producer", "run", "--count=1", env=env, timeout_s=20)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"producer: the broker at {topics.bootstrap} has no topic nowhere-rack-readings: "
+        "make it with python -m broker topics, or set TOPIC_PREFIX."
+    ]
+
+
+def test_a_missing_broker_is_named_in_one_sentence_within_ten_seconds() -> None:
+    server = f"127.0.0.1:{free_port()}"
+    done = run("producer", "run", "--count=1", env={"KAFKA_BOOTSTRAP_SERVERS": server}, timeout_s=15)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"producer: no Kafka broker answers at {server}: start one with python -m broker up, "
+        "or set KAFKA_BOOTSTRAP_SERVERS."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--rate=fast"], "--rate fast is neither a number of readings a second nor max."),
+        (["--rate=-1"], "--rate -1.0 is wrong: Expected `float` > 0.0."),
+        (["--racks=2000000"], "--racks 2000000 is wrong: Expected `int` <= 1000000."),
+        (["--streams=clicks"], "--streams clicks is not there yet: the only stream is racks."),
+        (["--start-time=yesterday"], "--start-time is wrong: 'yesterday' is not a time in UTC ending in Z"),
+        (["--fault=nonsense"], "there is no fault 'nonsense': choose one of overheating"),
+    ],
+)
+def test_wrong_options_are_explained_in_one_sentence(options: list[str], complaint: str) -> None:
+    done = run("producer", "run", *options, env={"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_list_of_faults_and_the_inventory_need_no_broker(tmp_path: Path) -> None:
+    faults = run("producer", "faults")
+    assert faults.returncode == 0
+    assert "overheating" in faults.stdout
+    assert run("producer", "world", "--inventory", tmp_path / "racks.jsonl", "--racks=12").returncode == 0
+    assert len(read_inventory(tmp_path / "racks.jsonl")) == 12
