@@ -9,12 +9,12 @@ What it gets wrong: a kill repeats alerts (their ids are the same). The real-tim
 reading; of more, and late, it may take one for new. Neither forgets a rack: about one kilobyte each, on disk.
 """
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from events.inventory import DEFAULT_THRESHOLD_C
 from events.records import InventoryRack
-from events.spark_schemas import spark_schema
 from events.topics import ALERTS, RACK_READINGS
 from spark_jobs.alerts import alert_records
 from spark_jobs.job import Job, JobOptions, Plan
@@ -29,12 +29,14 @@ KEPT_READINGS = (IN_A_ROW + 1) * COPIES
 
 def with_heat(readings: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
     """Add `threshold_c` of the rack (100 °C where the inventory does not name it) and `hot`: at or above it."""
-    schema = spark_schema(InventoryRack)
-    thresholds = readings.sparkSession.createDataFrame(
-        [(rack.rack_id, rack.site_id, rack.device_type, rack.threshold_c, rack.readings_per_second) for rack in inventory],
-        schema,
-    ).select("rack_id", "threshold_c")
-    known = readings.join(F.broadcast(thresholds), on="rack_id", how="left")
+    # From Arrow it is a local relation: broadcast without tasks, for which real-time queries leave no slot.
+    thresholds = pa.table(
+        {
+            "rack_id": pa.array([rack.rack_id for rack in inventory], pa.string()),
+            "threshold_c": pa.array([rack.threshold_c for rack in inventory], pa.float64()),
+        }
+    )
+    known = readings.join(F.broadcast(readings.sparkSession.createDataFrame(thresholds)), on="rack_id", how="left")
     threshold = F.coalesce("threshold_c", F.lit(DEFAULT_THRESHOLD_C))
     return known.withColumn("threshold_c", threshold).withColumn("hot", F.col("temperature_c") >= threshold)
 

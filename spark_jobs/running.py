@@ -4,11 +4,12 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from types import FrameType
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -141,12 +142,12 @@ def explain(failure: Exception) -> str:
 
 
 def _stop(spark: SparkSession, queries: list[StreamingQuery]) -> None:
-    for query in queries:
-        try:
+    """Stop in order. Where the signal reached the JVM too it is on its way out: that is an end as well."""
+    with suppress(PySparkException, Py4JError, OSError):
+        for query in queries:
             query.stop()
-        except PySparkException:  # stopped while it was starting: the session's end ends it
-            continue
-    spark.stop()
+    with suppress(PySparkException, Py4JError, OSError):
+        spark.stop()
 
 
 @contextmanager

@@ -30,6 +30,8 @@ CONFIG = {
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5",
     # Bounded progress history; the jobs of a session are few and run for weeks.
     "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # Tables made here (the inventory) are small: broadcast by one task, not by one for every slot.
+    "spark.default.parallelism": "1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
