@@ -85,7 +85,7 @@ def temperature_windows(readings: Iterable[RackReading]) -> list[dict[str, Any]]
 def window_starts(event_ms: int) -> list[int]:
     """Return the starts of the windows that a moment lies in, in epoch milliseconds: start ≤ moment < end."""
     latest = event_ms - event_ms % SLIDE_MS
-    return [start for start in range(latest, latest - WINDOW_MS, -SLIDE_MS) if event_ms < start + WINDOW_MS]
+    return list(range(latest, event_ms - WINDOW_MS, -SLIDE_MS))
 
 
 def _alert(decider: RackReading, state: str, last: list[tuple[int, str, str, float]]) -> dict[str, Any]:
