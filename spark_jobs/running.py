@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from broker.topics import missing_topics
 from events.cli import PersonError
 from events.settings import Settings
 from events.topics import DEAD_LETTERS
@@ -52,6 +53,7 @@ def run(jobs: list[Job], settings: Settings, options: RunOptions, job_options: J
     for job in jobs:
         if triggers[job.name] not in job.plans:
             raise PersonError(f"{job.name} cannot run as {triggers[job.name]}: choose {', '.join(job.plans)}.")
+    _require_topics(jobs, settings)
     slots = _slots(jobs, triggers, options.state_partitions)
     with _signals() as received:
         spark = new_session(settings, slots, options.state_partitions, dict(options.conf))
@@ -62,6 +64,14 @@ def run(jobs: list[Job], settings: Settings, options: RunOptions, job_options: J
             return _watch(queries, lambda: next(iter(received), None))
         finally:
             _stop(spark, queries)
+
+
+def _require_topics(jobs: list[Job], settings: Settings) -> None:
+    """Say at once what Spark would say after minutes: that there is no broker, or not the topic."""
+    missing = set(missing_topics(settings.kafka_bootstrap_servers, settings.topic_prefix))
+    for topic in [*(job.source for job in jobs), *(job.sink for job in jobs), DEAD_LETTERS]:
+        if settings.topic(topic) in missing:
+            raise PersonError(f"the topic {settings.topic(topic)} is missing: run python -m broker topics.")
 
 
 def start(
