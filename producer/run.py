@@ -85,11 +85,12 @@ def run(
     publisher.check()
     world = make_world(scenario.seed, scenario.racks, scenario.sites)
 
-    def schedule_from(moment_ms: int) -> Schedule:
+    def schedule_from_now() -> Schedule:
         return make_schedule(
             rate=None if scenario.rate == "max" else scenario.rate,
             racks=scenario.racks,
-            now_ms=moment_ms,
+            now_ms=now_ms(),
+            lead_ms=LEAD_MS,
             duration_s=scenario.duration,
             count=scenario.count,
             start_event_ms=start_event_ms,
@@ -97,8 +98,8 @@ def run(
         )
 
     # The first batch takes half a second, Arrow's kernels being loaded: draw one before the start is set.
-    next(Plan(world, schedule_from(now_ms()), scenario.faults, 1).batches(), None)
-    schedule = schedule_from(now_ms() + (0 if scenario.rate == "max" else LEAD_MS))
+    next(Plan(world, schedule_from_now(), scenario.faults, 1).batches(), None)
+    schedule = schedule_from_now()
     if inventory:
         write_inventory(inventory, world.inventory(schedule.readings_per_event_second / scenario.racks))
     plan = Plan(

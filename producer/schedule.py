@@ -60,17 +60,19 @@ def make_schedule(
     rate: float | None,
     racks: int,
     now_ms: int,
+    lead_ms: int = 0,
     duration_s: float | None = None,
     count: int | None = None,
     start_event_ms: int | None = None,
     time_scale: float = 1.0,
 ) -> Schedule:
-    """Make the schedule of a run that starts at `now_ms`; `rate` None is as fast as possible.
+    """Make the schedule of a run from `lead_ms` after `now_ms`; `rate` None is at once, and as fast as possible.
 
     As fast as possible, the racks' clocks run as if each took one reading a second, from far enough back.
     The start lies so far in the past that no event time is ever ahead of the wall clock.
     """
     paced = rate is not None
+    start_ms = now_ms + lead_ms if paced else now_ms
     rate = float(racks) if rate is None else rate
     if paced and duration_s is not None:
         due = int(np.ceil(rate * duration_s))
@@ -88,7 +90,7 @@ def make_schedule(
     else:
         span_ms = readings * 1000.0 / rate
         needed_ms = span_ms * time_scale - (span_ms if paced else 0)
-    latest_start = now_ms - max(0, int(np.ceil(needed_ms)))
+    latest_start = start_ms - max(0, int(np.ceil(needed_ms)))
     if start_event_ms is None:
         start_event_ms = latest_start
     elif start_event_ms > latest_start:
@@ -101,4 +103,4 @@ def make_schedule(
             f"the run spans {needed_ms / 86_400_000:,.0f} days of event time and would start before 1970: "
             "give more --racks, or a lower --count, --duration or --time-scale."
         )
-    return Schedule(rate, paced, now_ms, start_event_ms, time_scale, count)
+    return Schedule(rate, paced, start_ms, start_event_ms, time_scale, count)

@@ -112,8 +112,9 @@ def test_due_times_lie_on_the_grid_of_the_rate() -> None:
 
 
 def test_event_time_is_the_due_time_when_time_is_not_scaled() -> None:
-    schedule = make_schedule(rate=200.0, racks=40, now_ms=T0)
+    schedule = make_schedule(rate=200.0, racks=40, now_ms=T0, lead_ms=200)
     numbers = np.arange(10_000)
+    assert schedule.start_wall_ms == T0 + 200
     assert np.array_equal(schedule.event_ms(numbers), schedule.due_ms(numbers))
 
 
@@ -129,7 +130,7 @@ def test_scaled_time_starts_in_the_past_so_that_no_event_is_ahead_of_the_clock()
 
 
 def test_as_fast_as_possible_each_rack_reads_once_a_second_and_no_event_is_ahead() -> None:
-    schedule = make_schedule(rate=None, racks=50, now_ms=T0, count=100_000)
+    schedule = make_schedule(rate=None, racks=50, now_ms=T0, lead_ms=200, count=100_000)
     times = schedule.event_ms(np.arange(100_000))
     assert not schedule.paced
     assert (times[50:] - times[:-50]).tolist() == [1000] * (100_000 - 50)
