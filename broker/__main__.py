@@ -70,7 +70,7 @@ def status(port: Port = None, data_dir: DataDir = None) -> None:
     broker = server.find(folder)
     asked = port or (broker.port if broker else _default_port(config))
     try:
-        missing = topics.missing_topics(f"localhost:{asked}", config.topic_prefix)
+        missing = topics.missing_topics(f"localhost:{asked}", config.topic_prefix, timeout_s=3)
     except cli.PersonError as error:
         typer.echo(
             f"No broker runs in {folder}: {error}" if broker is None else f"Process {broker.pid}: {error}"

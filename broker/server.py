@@ -35,6 +35,9 @@ STOP_SECONDS = 30
 HEAP = "-Xms256m -Xmx1g"
 """The broker's heap, unless KAFKA_HEAP_OPTS (Kafka's own name for it) says otherwise."""
 
+JVM_LINES = 3
+"""So few lines are a Java that did not even start, which says why in all of them together."""
+
 HEADER = "# Written by python -m broker at each start: changes made here are lost."
 OWN_FILES = ("server.properties", "process.json", "broker.log", "broker.log.1", "log", "log.new")
 
@@ -316,8 +319,10 @@ def _mark(data_dir: Path) -> str:
 def _reason(text: str) -> str:
     """Return the line of a Java program's output that says why it ended: the innermost cause, if named."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) <= JVM_LINES:
+        return " ".join(lines).rstrip(".") + "." if lines else "it wrote nothing."
     for mark in ("Caused by: ", "ERROR", "Exception", "Error"):
         for line in reversed(lines):
             if mark in line:
                 return line.removeprefix("Caused by: ").rstrip(".") + "."
-    return f"{lines[-1]}." if lines else "it wrote nothing."
+    return f"{lines[-1]}."

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from kafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
 
 from events.cli import PersonError
 from events.topics import ALL, TOPIC_CONFIG
@@ -40,9 +40,9 @@ def cluster_id(bootstrap: str, timeout_s: float = 10) -> str:
         return str(admin.describe_cluster()["cluster_id"])
 
 
-def missing_topics(bootstrap: str, prefix: str) -> list[str]:
+def missing_topics(bootstrap: str, prefix: str, timeout_s: float = 10) -> list[str]:
     """Return the contract's topics, with the prefix, that the broker does not have."""
-    with admin_client(bootstrap) as admin:
+    with admin_client(bootstrap, timeout_s) as admin:
         return _missing(admin, prefix)
 
 
@@ -69,13 +69,12 @@ def create_topics(bootstrap: str, prefix: str = "", replication_factor: int = 1)
                 raise_errors=False,
             )
             for topic in made["topics"]:
-                error = for_code(topic["error_code"])
-                if topic["error_code"] and error is not TopicAlreadyExistsError:
+                if for_code(topic["error_code"]) not in (NoError, TopicAlreadyExistsError):
                     raise PersonError(f"the topic {topic['name']} was not created: {topic['error_message']}")
             admin.wait_for_topics(missing, timeout_ms=30_000)
         except KafkaError as error:
             raise PersonError(f"the topics were not created on {bootstrap}: {error}") from None
-    return missing
+    return [topic["name"] for topic in made["topics"] if not topic["error_code"]]
 
 
 def _missing(admin: KafkaAdminClient, prefix: str) -> list[str]:

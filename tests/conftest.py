@@ -11,6 +11,9 @@ from broker.server import RunningBroker
 from broker.topics import create_topics
 from tests.support import Kafka, free_port
 
+# Brokers that live for seconds start in half the time when Java does not optimise what is soon stopped.
+os.environ.setdefault("KAFKA_HEAP_OPTS", "-Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:

@@ -1,11 +1,37 @@
-"""Questions to the broker that every other test stands on."""
+"""The broker that all other tests stand on: what it keeps and refuses, and that it leaves nothing behind."""
 
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
 import pytest
+from kafka.admin import ConfigResource, ConfigResourceType
 
-from events.topics import RACK_READINGS
-from tests.support import Kafka
+from broker import server
+from broker.topics import admin_client, cluster_id, create_topics
+from events.topics import ALL, DEAD_LETTERS, RACK_READINGS
+from tests.support import ROOT, Kafka, eventually, free_port, kill, program, run
 
 pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Iterator[Path]:
+    """Yield a folder for a broker, and stop what a failed test left running in it."""
+    folder = tmp_path / "kafka data, é"
+    yield folder
+    server.stop(folder)
+
+
+def processes_of(data_dir: Path) -> list[int]:
+    """Return every process, also a forgotten one, that was started for the folder."""
+    mark = f"-Drackstream.data-dir={data_dir}"
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if mark in (p.info["cmdline"] or ())]
 
 
 def test_what_is_sent_can_be_read_back_in_order(topics: Kafka) -> None:
@@ -16,3 +42,155 @@ def test_what_is_sent_can_be_read_back_in_order(topics: Kafka) -> None:
         of_rack = [r for r in records if r.key == f"rack-{rack}".encode()]
         assert len({r.partition for r in of_rack}) == 1
         assert [int(r.value or b"") for r in of_rack] == list(range(rack, 1000, 7))
+
+
+def test_topics_have_the_contracts_partitions_and_append_time(topics: Kafka) -> None:
+    names = [topics.name(topic) for topic in ALL]
+    with admin_client(topics.bootstrap) as admin:
+        described = admin.describe_topics(names)
+        configs = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
+    partitions = {topic["name"]: len(topic["partitions"]) for topic in described}
+    assert partitions == {name: 1 if name.endswith(DEAD_LETTERS.name) else 4 for name in names}
+    times = {name: config["message.timestamp.type"]["value"] for name, config in configs["topic"].items()}
+    assert times == dict.fromkeys(names, "LogAppendTime")
+
+
+def test_creating_topics_leaves_existing_ones_as_they_are(topics: Kafka) -> None:
+    prefix = topics.prefix + "again-"
+    with admin_client(topics.bootstrap) as admin:
+        admin.create_topics(
+            {prefix + RACK_READINGS.name: {"num_partitions": 7, "replication_factor": 1}},
+            wait_for_metadata=True,
+        )
+    made = create_topics(topics.bootstrap, prefix)
+    assert len(made) == len(ALL) - 1
+    assert create_topics(topics.bootstrap, prefix) == []
+    assert len(Kafka(topics.bootstrap, prefix).partitions(RACK_READINGS)) == 7
+
+    env = {"KAFKA_BOOTSTRAP_SERVERS": topics.bootstrap, "TOPIC_PREFIX": prefix}
+    done = run("broker", "topics", env=env)
+    assert (done.returncode, done.stdout) == (0, "0 topics created, 13 were there.\n")
+    refused = run("broker", "topics", "--replication-factor=3", env=env | {"TOPIC_PREFIX": prefix + "3-"})
+    assert refused.returncode == 1
+    assert "replication factor" in refused.stderr.lower()
+
+
+def test_a_topic_is_never_made_by_asking_for_it(topics: Kafka) -> None:
+    mistyped = Kafka(topics.bootstrap, topics.prefix + "mistyped-")
+    assert mistyped.partitions(RACK_READINGS) == set()
+    with admin_client(topics.bootstrap) as admin:
+        assert mistyped.name(RACK_READINGS) not in admin.list_topics()
+
+
+def test_clients_reach_it_by_name_and_by_every_loopback_address(topics: Kafka) -> None:
+    port = topics.bootstrap.rpartition(":")[2]
+    hosts = ["localhost", "127.0.0.1"] + (["[::1]"] if len(server._loopback()) > 1 else [])
+    assert len({cluster_id(f"{host}:{port}") for host in hosts}) == 1
+    addresses = {c.laddr.ip for c in psutil.net_connections() if c.laddr and c.laddr.port == int(port)}
+    assert all(address.removeprefix("::ffff:") in ("127.0.0.1", "::1") for address in addresses)
+
+
+def test_a_brokers_life_from_up_to_fresh(data_dir: Path) -> None:
+    port = free_port()
+    options = (f"--port={port}", f"--data-dir={data_dir}")
+    kafka = Kafka(f"localhost:{port}", "life-")
+    env = {"TOPIC_PREFIX": kafka.prefix}
+
+    racing = [
+        subprocess.Popen(
+            [sys.executable, "-m", "broker", "up", *options],
+            cwd=ROOT,
+            env=os.environ | env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    # That the output can be read to its end shows that the broker did not inherit it.
+    said = {process.communicate(timeout=120)[0]: process.returncode for process in racing}
+    (pid,) = processes_of(data_dir)
+    assert sorted(said.values()) == [0, 1]
+    assert f"already runs on port {port} (process {pid})" in next(s for s, code in said.items() if code == 1)
+    assert f"runs on localhost:{port} (process {pid})" in next(s for s, code in said.items() if code == 0)
+    status = run("broker", "status", *options, env=env)
+    assert status.returncode == 0
+    assert (
+        f"(process {pid}, data in {data_dir}), 13 of 13 topics with prefix life- are there." in status.stdout
+    )
+    kafka.send(RACK_READINGS, [("rack-1", b"kept")])
+    cluster = cluster_id(kafka.bootstrap)
+
+    elsewhere = run("broker", "up", f"--port={port}", f"--data-dir={data_dir}-2")
+    assert elsewhere.returncode == 1
+    assert f"port {port} is in use by " in elsewhere.stderr
+    wrong_port = run("broker", "down", f"--port={port + 1}", f"--data-dir={data_dir}")
+    assert wrong_port.returncode == 1
+    assert f"runs on port {port}, not {port + 1}" in wrong_port.stderr
+    assert processes_of(data_dir) == [pid]
+
+    down = run("broker", "down", *options)
+    assert (down.returncode, down.stdout) == (0, f"The broker of {data_dir} has stopped.\n")
+    assert processes_of(data_dir) == []
+    again = run("broker", "down", *options)
+    assert (again.returncode, again.stdout) == (0, f"No broker runs in {data_dir}.\n")
+    assert run("broker", "status", *options).returncode == 1
+
+    second = server.start(port, data_dir)
+    assert cluster_id(kafka.bootstrap) == cluster
+    assert [r.value for r in kafka.read_all(RACK_READINGS)] == [b"kept"]
+    os.kill(second.pid, signal.SIGKILL)
+    assert second.child is not None
+    second.child.wait()
+    assert (data_dir / "process.json").exists()
+    assert "No broker runs in" in run("broker", "status", *options).stdout
+
+    third = run("broker", "up", "--fresh", *options, env=env)
+    assert third.returncode == 0
+    assert cluster_id(kafka.bootstrap) != cluster
+    assert kafka.read_all(RACK_READINGS) == []
+    assert server.stop(data_dir)
+    assert processes_of(data_dir) == []
+
+
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
+def test_an_up_that_is_interrupted_leaves_no_process(
+    data_dir: Path, tmp_path: Path, with_signal: signal.Signals
+) -> None:
+    command = ("broker", "up", f"--port={free_port()}", f"--data-dir={data_dir}")
+    with program(*command, output=tmp_path / "output") as process:
+        eventually((data_dir / "process.json").exists)
+        (pid,) = processes_of(data_dir)
+        assert kill(process, with_signal) == 130
+    assert not psutil.pid_exists(pid)
+    assert processes_of(data_dir) == []
+    assert not (data_dir / "process.json").exists()
+
+
+def test_a_broker_that_dies_while_starting_says_why(data_dir: Path) -> None:
+    done = run(
+        "broker", "up", f"--port={free_port()}", f"--data-dir={data_dir}", env={"KAFKA_HEAP_OPTS": "-Xmx1k"}
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("broker: the broker died while starting: ")
+    assert "heap" in done.stderr
+    assert processes_of(data_dir) == []
+
+
+def test_a_port_that_something_else_uses_is_named(data_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        up = run("broker", "up", f"--port={port}", f"--data-dir={data_dir}")
+        status = run("broker", "status", f"--port={port}", f"--data-dir={data_dir}")
+    assert up.returncode == 1
+    assert f"port {port} is in use by " in up.stderr
+    assert status.returncode == 1
+    assert "gave no answer as a Kafka broker" in status.stdout
+    assert processes_of(data_dir) == []
+
+
+def test_without_a_broker_creating_topics_ends_in_a_sentence() -> None:
+    done = run("broker", "topics", env={"KAFKA_BOOTSTRAP_SERVERS": f"localhost:{free_port()}"})
+    assert done.returncode == 1
+    assert "no broker answers at localhost:" in done.stderr
+    assert done.stderr.count("\n") == 1

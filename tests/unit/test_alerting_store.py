@@ -237,7 +237,7 @@ def test_a_log_file_that_cannot_be_cut_is_refused(tmp_path: Path) -> None:
         LogFile(Path("/dev/null"), store, quiet)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     sent=st.lists(st.one_of(st.integers(0, 12), st.none()), max_size=40),
     batch_sizes=st.lists(st.integers(1, 7), min_size=1, max_size=40),

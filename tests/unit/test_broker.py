@@ -1,0 +1,94 @@
+"""What the broker's commands decide before any Java is started."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from broker import server
+from broker.__main__ import _default_port
+from events import settings
+from events.cli import PersonError
+
+
+def a_brokers_folder(path: Path, process: object) -> Path:
+    path.mkdir()
+    (path / "server.properties").write_text(server.HEADER + "\n")
+    (path / "process.json").write_text(process if isinstance(process, str) else json.dumps(process))
+    return path
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        {"pid": os.getpid(), "port": 9092},  # a number that went to another process
+        {"pid": 2**22 + 1, "port": 9092},  # more than any process has
+        {"pid": "", "port": None},
+        {},
+        [],
+        "cut sho",
+        "",
+    ],
+)
+def test_a_process_file_that_outlived_its_broker_is_recognised_and_removed(
+    tmp_path: Path, process: object
+) -> None:
+    folder = a_brokers_folder(tmp_path / "kafka", process)
+    assert server.find(folder) is None
+    assert server.stop(folder) is False
+    assert not (folder / "process.json").exists()
+
+
+def test_a_folder_of_other_files_is_never_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    (tmp_path / "log").mkdir()
+    for fresh in (True, False):
+        with pytest.raises(PersonError, match="not the data folder of a broker"):
+            server.start(server.free_port(), tmp_path, fresh=fresh)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["log", "thesis.txt"]
+
+
+def test_wiping_removes_what_the_broker_wrote_and_nothing_else(tmp_path: Path) -> None:
+    folder = a_brokers_folder(tmp_path / "kafka", {})
+    (folder / "log").mkdir()
+    (folder / "log" / "meta.properties").write_text("cluster.id=x")
+    (folder / "notes.txt").write_text("mine")
+    server._wipe(folder)
+    assert [p.name for p in folder.iterdir()] == ["notes.txt"]
+
+
+def test_a_data_dir_that_is_a_file_ends_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "kafka").write_text("")
+    with pytest.raises(PersonError, match="cannot be used"):
+        server.start(server.free_port(), tmp_path / "kafka")
+
+
+def test_the_port_is_the_bootstrap_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "kafka.example:9192,other:9292")
+    assert _default_port(settings.load()) == 9192
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        (
+            "INFO starting\nERROR Exiting Kafka (Kafka$)\njava.lang.RuntimeException: x\n\tat a.b(C.java:1)\n"
+            "Caused by: java.net.BindException: Address already in use\n\tat a.b(C.java:1)\nINFO closed\n",
+            "java.net.BindException: Address already in use.",
+        ),
+        (
+            "INFO one\nINFO two\n12:00 ERROR No space left on device (Log)\nINFO closed\n",
+            "12:00 ERROR No space left on device (Log).",
+        ),
+        (
+            "Error: Could not create the Java Virtual Machine.\n",
+            "Error: Could not create the Java Virtual Machine.",
+        ),
+        ("Killed\n", "Killed."),
+        ("", "it wrote nothing."),
+    ],
+)
+def test_the_line_that_says_why_java_ended_is_found(output: str, reason: str) -> None:
+    assert server._reason(output) == reason
