@@ -24,7 +24,7 @@ def read_inventory(path: Path) -> list[InventoryRack]:
             continue
         try:
             rack = msgspec.json.decode(line, type=InventoryRack)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise PersonError(f"line {number} of the inventory {path} is wrong: {error}.") from None
         if rack.rack_id in racks:
             raise PersonError(f"line {number} of the inventory {path} repeats the rack {rack.rack_id!r}.")
