@@ -1,0 +1,55 @@
+"""Moments: epoch milliseconds to the contract's text and back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from events.times import now_ms, to_ms, to_text
+
+FIRST_MS = to_ms("0001-01-01T00:00:00.000Z")
+LAST_MS = to_ms("9999-12-31T23:59:59.999Z")
+
+
+@pytest.mark.parametrize(
+    ("epoch_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (1, "1970-01-01T00:00:00.001Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+        (1_795_242_360_123, "2026-11-21T06:26:00.123Z"),
+        (951_825_600_000, "2000-02-29T12:00:00.000Z"),
+    ],
+)
+def test_a_moment_is_written_in_utc_with_milliseconds_and_z(epoch_ms: int, text: str) -> None:
+    assert to_text(epoch_ms) == text
+    assert to_ms(text) == epoch_ms
+
+
+@given(st.integers(FIRST_MS, LAST_MS))
+def test_milliseconds_survive_the_way_to_text_and_back(epoch_ms: int) -> None:
+    assert to_ms(to_text(epoch_ms)) == epoch_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "epoch_ms"),
+    [
+        ("1970-01-01T00:00:01Z", 1000),
+        ("1970-01-01T00:00:01.5Z", 1500),
+        ("1970-01-01T00:00:01.123999Z", 1123),
+        ("1969-12-31T23:59:59.999900Z", -1),
+    ],
+)
+def test_fewer_or_more_digits_of_a_second_are_read_and_cut_to_milliseconds(text: str, epoch_ms: int) -> None:
+    assert to_ms(text) == epoch_ms
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Z", "2026-11-21T06:26:00", "2026-11-21T06:26:00+00:00", "2026-02-30T00:00:00Z", "now"]
+)
+def test_what_is_no_moment_in_utc_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        to_ms(text)
+
+
+def test_now_is_after_this_was_written() -> None:
+    assert now_ms() > to_ms("2025-01-01T00:00:00Z")
