@@ -54,8 +54,8 @@ def run_command(
         list[str] | None,
         typer.Option(
             metavar="NAME[=VALUE][,OPTION=VALUE...]",
-            help="Switch a fault on, such as duplicate=0.01 or overheating=2,length_s=5. Repeatable; see the "
-            "faults command.",
+            help="Switch a fault on, such as duplicate=0.01 or overheating=2,length_s=5; repeatable. "
+            f"There are {', '.join(BY_NAME)}: the faults command explains them.",
         ),
     ] = None,
     inventory: Annotated[Path | None, typer.Option(help="Write the racks and their thresholds here.")] = None,
@@ -113,14 +113,17 @@ def faults_command() -> None:
 @app.command("world")
 def world_command(
     inventory: Annotated[Path, typer.Option(help="Write the racks and their thresholds here.")],
-    seed: Annotated[int, typer.Option(help="The seed that the run will have.")] = 1,
-    racks: Annotated[int, typer.Option(min=1, max=1_000_000, help="Racks in the world.")] = 40,
+    seed: Annotated[int | None, typer.Option(help="The seed that the run will have.")] = None,
+    racks: Annotated[int | None, typer.Option(help="The racks that the run will have.")] = None,
+    scenario: Annotated[Path | None, typer.Option(help="The scenario of the run.")] = None,
     readings_per_second: Annotated[
         float, typer.Option(min=0, help="How many readings a rack sends a second.")
     ] = 1.0,
 ) -> None:
-    """Write the inventory of a world without sending anything, for jobs that start before the producer."""
-    write_inventory(inventory, make_world(seed, racks).inventory(readings_per_second))
+    """Write the inventory of a run without sending anything, for jobs that start before the producer."""
+    given = {key: value for key, value in {"seed": seed, "racks": racks}.items() if value is not None}
+    plan = load_scenario(scenario, given, [])
+    write_inventory(inventory, make_world(plan.seed, plan.racks, plan.sites).inventory(readings_per_second))
 
 
 def _rate(text: str | None) -> float | str | None:

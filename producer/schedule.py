@@ -66,10 +66,10 @@ def make_schedule(
     start_event_ms: int | None = None,
     time_scale: float = 1.0,
 ) -> Schedule:
-    """Make the schedule of a run from `lead_ms` after `now_ms`; `rate` None is at once, and as fast as possible.
+    """Make the schedule of a run that starts `lead_ms` after `now_ms`; at once if `rate` is None.
 
-    As fast as possible, the racks' clocks run as if each took one reading a second, from far enough back.
-    The start lies so far in the past that no event time is ever ahead of the wall clock.
+    Without a rate the run goes as fast as possible, and the racks' clocks run as if each took one reading a
+    second. The start lies so far in the past that no event time is ever ahead of the wall clock.
     """
     paced = rate is not None
     start_ms = now_ms + lead_ms if paced else now_ms

@@ -139,7 +139,7 @@ def final_state(alerts: list[dict[str, Any]]) -> str:
     return str(alerts[-1]["state"]) if alerts else "NORMAL"
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(temperatures, st.randoms(use_true_random=False), st.data())
 def test_where_a_rack_ends_depends_on_its_set_of_readings_only(
     celsius: list[float], random: Any, data: st.DataObject
@@ -155,6 +155,7 @@ def test_where_a_rack_ends_depends_on_its_set_of_readings_only(
     assert len({a["alert_id"] for a in alerts}) == len(alerts)
 
 
+@settings(deadline=None)
 @given(temperatures, st.data())
 def test_copies_after_their_original_change_no_alert(celsius: list[float], data: st.DataObject) -> None:
     readings = [reading(n, c) for n, c in enumerate(celsius)]
