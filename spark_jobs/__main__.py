@@ -55,6 +55,9 @@ def run(
         typer.Option(min=0, help="Length of a real-time batch (default 300) or time between micro-batches (default 0)."),
     ] = None,
     records_per_batch: Annotated[int, typer.Option(min=1, help="At most this many records in one micro-batch.")] = 400_000,
+    progress: Annotated[
+        Path | None, typer.Option(help="Append each batch's progress to this file: rate, lag, late rows, as JSON lines.")
+    ] = None,
     conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")] = None,
 ) -> None:
     """Run jobs until they end (available-now), Ctrl-C, or a query dies (exit status 1)."""
@@ -72,6 +75,7 @@ def run(
         batch=None if batch_seconds is None else timedelta(seconds=batch_seconds),
         read=ReadOptions(starting_offsets, records_per_batch),
         conf=tuple((key, value) for key, _, value in (setting.partition("=") for setting in conf or [])),
+        progress=progress,
     )
     job_options = JobOptions(window, slide, watermark, output_mode, racks)
     status = running.run([JOBS[name] for name in names], settings.load(), options, job_options)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from pathlib import Path
 from types import FrameType
 
 from py4j.protocol import Py4JError
@@ -21,6 +22,7 @@ from events.topics import DEAD_LETTERS
 from spark_jobs import checkpoints, kafka, parsing
 from spark_jobs.dead_letters import dead_letters
 from spark_jobs.job import Job, JobOptions, Plan
+from spark_jobs.progress import ProgressLog
 from spark_jobs.session import new_session
 from spark_jobs.triggers import Trigger
 
@@ -38,6 +40,7 @@ class RunOptions:
     batch: timedelta | None = None
     read: kafka.ReadOptions = kafka.ReadOptions()
     conf: tuple[tuple[str, str], ...] = ()
+    progress: Path | None = None
 
     def batch_for(self, trigger: Trigger) -> timedelta:
         """Return how long a batch lasts: real-time batches are long, since a boundary pauses their records."""
@@ -57,6 +60,8 @@ def run(jobs: list[Job], settings: Settings, options: RunOptions, job_options: J
     slots = _slots(jobs, triggers, options.state_partitions)
     with _signals() as received:
         spark = new_session(settings, slots, options.state_partitions, dict(options.conf))
+        if options.progress:
+            spark.streams.addListener(ProgressLog(options.progress))
         queries: list[StreamingQuery] = []
         try:
             for job in jobs:

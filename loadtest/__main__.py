@@ -1,0 +1,66 @@
+"""`python -m loadtest speed`: measure what the project promises, on this machine."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from broker import server
+from events import cli, settings
+from loadtest import speed
+
+app = cli.new_app("Load experiments. Everything runs on a broker of their own on this machine, and ends by itself.")
+
+PARTS = ("producer", "latency", "catch-up")
+
+
+@app.callback()
+def main() -> None:
+    """Load experiments. Everything runs on a broker of their own on this machine, and ends by itself."""
+
+
+@app.command("speed")
+def speed_command(
+    only: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(PARTS)}; may be repeated; all by default.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Pairs of producer and reference.")] = 5,
+    count: Annotated[int, typer.Option(min=10_000, help="Records of one producer run, and of the catch-up.")] = 2_000_000,
+    rate: Annotated[int, typer.Option(min=1, help="Readings a second while latency is measured.")] = 2000,
+    seconds: Annotated[int, typer.Option(min=1, help="How long latency is measured.")] = 60,
+    warm_up: Annotated[int, typer.Option(min=0, help="Seconds after the first alert that are not measured.")] = 30,
+) -> None:
+    """Measure the producer against Kafka's own, the real-time latency of alerts, and the micro-batch catch-up.
+
+    Bounds: producer at 0.9 of ProducerPerformance; alerts at p50 15 ms and p99 60 ms; catch-up of 80,000 readings/s.
+    The exit status is 1 when one is missed: look at what else the machine does before you believe it.
+    """
+    parts = only or list(PARTS)
+    for part in parts:
+        if part not in PARTS:
+            raise cli.PersonError(f"there is no part {part!r}: choose from {', '.join(PARTS)}.")
+    config = settings.load()
+    folder = config.rackstream_home / "speed"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    broker = server.start(server.free_port(), folder / "kafka", fresh=True)
+    met = []
+    try:
+        bench = speed.Bench(broker, config, folder, typer.echo)
+        if "producer" in parts:
+            met.append(speed.producer_against_reference(bench, count, repeats) >= 0.9)
+        if "latency" in parts:
+            p50, p99 = np.percentile(speed.real_time_latency(bench, rate, seconds, warm_up), [50, 99])
+            met.append(p50 <= 15 and p99 <= 60)
+        if "catch-up" in parts:
+            whole, warm = speed.micro_batch_catch_up(bench, count)
+            typer.echo(f"overheating, micro-batch: {whole:,.0f} readings/s from start, {warm:,.0f} after the first batch")
+            met.append(warm >= 80_000)
+    finally:
+        broker.stop()
+        shutil.rmtree(Path(folder / "kafka"), ignore_errors=True)
+    raise typer.Exit(0 if all(met) else 1)
+
+
+if __name__ == "__main__":
+    cli.run(app, "loadtest")

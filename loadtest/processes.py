@@ -1,0 +1,48 @@
+"""The project's own programs as child processes, with their own prefix, ended whatever happens."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from events.cli import PersonError
+
+STOP_SECONDS = 30
+
+
+def environment(bootstrap: str, prefix: str) -> dict[str, str]:
+    """Return the environment of a child: ours, with the broker and the prefix of the experiment."""
+    return {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": bootstrap, "TOPIC_PREFIX": prefix}
+
+
+def produce(env: Mapping[str, str], *options: str) -> dict[str, Any]:
+    """Run the producer to its end and return the summary that it prints; raise `PersonError` if it failed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "producer", "run", *options], env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise PersonError(f"the producer ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
+    summary: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return summary
+
+
+@contextmanager
+def running(log: Path, env: Mapping[str, str], *command: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run `python -m COMMAND` while the block runs, its output in a log file."""
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", *command], env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+        try:
+            yield child
+        finally:
+            child.terminate()
+            try:
+                child.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()

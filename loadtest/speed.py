@@ -1,0 +1,166 @@
+"""The three speeds that the project promises, each with its reference or its bound, in one run.
+
+Latency is taken from `scheduled_time`, when the load plan wanted the reading sent, to the moment at which a consumer
+has the alert: a producer or a job that falls behind cannot hide the wait. One machine, one clock.
+"""
+
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from confluent_kafka import Consumer, TopicPartition
+
+from broker.server import RunningBroker
+from broker.topics import create_topics
+from events import times, topics
+from events.cli import PersonError
+from events.settings import Settings
+from jars.fetch import jar_paths, java
+from loadtest.processes import environment, produce, running
+from loadtest.stats import estimate, latency_line
+
+RACKS = 400
+START_SECONDS = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What every measurement needs: the broker, the settings, a folder for logs and checkpoints, a place to report."""
+
+    broker: RunningBroker
+    settings: Settings
+    folder: Path
+    say: Callable[[str], None]
+
+    def topics(self, prefix: str) -> dict[str, str]:
+        """Create fresh topics with the prefix; return the environment for the programs that use them."""
+        create_topics(self.broker.bootstrap, prefix)
+        return environment(self.broker.bootstrap, prefix)
+
+
+def producer_against_reference(bench: Bench, count: int, repeats: int) -> float:
+    """Return the ratio of our producer's records/s to ProducerPerformance's, same record size, order alternating."""
+    ours: list[float] = []
+    reference: list[float] = []
+    size = _record_bytes(bench)
+    for repeat in range(repeats):
+        runs = [
+            lambda r=repeat: ours.append(_ours(bench, f"speed-ours-{r}.", count)),
+            lambda r=repeat: reference.append(_producer_performance(bench, f"speed-reference-{r}.", count, size)),
+        ]
+        for run in runs if repeat % 2 == 0 else reversed(runs):
+            run()
+        bench.say(f"  {repeat + 1}/{repeats}: producer {ours[-1]:,.0f}/s, ProducerPerformance {reference[-1]:,.0f}/s")
+    ratio = estimate([a / b for a, b in zip(ours, reference, strict=True)])
+    bench.say(f"producer: {estimate(ours)} records/s of {size} bytes; ratio to ProducerPerformance {ratio}")
+    return ratio.median
+
+
+def real_time_latency(bench: Bench, rate: int, seconds: int, warm_up: int) -> list[float]:
+    """Return the latencies of `overheating` in Real-time Mode, in milliseconds, after the warm-up."""
+    prefix = f"speed-latency-{rate}."
+    env = bench.topics(prefix)
+    inventory = bench.folder / "inventory.jsonl"
+    load = ["--rate", str(rate), "--racks", str(RACKS), "--fault", f"hovering={RACKS // 4}", "--inventory", str(inventory)]
+    produce(env, *load, "--count", "1")
+    job = ["spark_jobs", "run", "overheating", "--trigger", "real-time", "--inventory", str(inventory),
+           "--checkpoint-root", str(bench.folder / prefix)]  # fmt: skip
+    with running(bench.folder / f"{prefix}jobs.log", env, *job) as jobs:
+        generator = ["producer", "run", *load, "--duration", str(seconds + warm_up + START_SECONDS)]
+        with running(bench.folder / f"{prefix}producer.log", env, *generator):
+            return _observe(bench, prefix, jobs, seconds, warm_up)
+
+
+def micro_batch_catch_up(bench: Bench, count: int) -> tuple[float, float]:
+    """Return readings/s of `overheating` catching up in micro-batches: of all its batches, and after the first one."""
+    prefix = "speed-catch-up."
+    env = bench.topics(prefix)
+    inventory = bench.folder / "inventory.jsonl"
+    produce(env, "--rate", "max", "--count", str(count), "--racks", str(RACKS), "--fault", "overheating=40",
+            "--inventory", str(inventory))  # fmt: skip
+    progress = bench.folder / "catch-up.jsonl"
+    job = ["spark_jobs", "run", "overheating", "--trigger", "available-now", "--inventory", str(inventory),
+           "--checkpoint-root", str(bench.folder / prefix), "--progress", str(progress)]  # fmt: skip
+    with running(bench.folder / f"{prefix}jobs.log", env, *job) as jobs:
+        if jobs.wait():
+            raise PersonError(f"the job ended with {jobs.returncode}: see {bench.folder / f'{prefix}jobs.log'}.")
+    batches = [json for line in progress.read_bytes().splitlines() if (json := msgspec.json.decode(line))["numInputRows"]]
+    batches = [batch for batch in batches if batch["name"] == "overheating"]
+    if sum(batch["numInputRows"] for batch in batches) != count:
+        raise PersonError(f"the job read {sum(b['numInputRows'] for b in batches)} of {count} readings: not a measurement.")
+    return _rate(batches), _rate(batches[1:])
+
+
+def _rate(batches: list[dict[str, Any]]) -> float:
+    return sum(b["numInputRows"] for b in batches) / max(sum(b["batchDuration"] for b in batches) / 1000, 1e-9)
+
+
+def _ours(bench: Bench, prefix: str, count: int) -> float:
+    env = bench.topics(prefix)
+    return float(produce(env, "--rate", "max", "--count", str(count), "--racks", str(RACKS))["records_per_second"])
+
+
+def _producer_performance(bench: Bench, prefix: str, count: int, size: int) -> float:
+    bench.topics(prefix)
+    command = [
+        java(), "-Xmx512m", "-cp", ":".join(map(str, jar_paths("broker", bench.settings))),
+        "org.apache.kafka.tools.ProducerPerformance", "--topic", prefix + topics.RACK_READINGS.name,
+        "--num-records", str(count), "--record-size", str(size), "--throughput", "-1",
+        "--producer-props", f"bootstrap.servers={bench.broker.bootstrap}", "acks=all",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    last = done.stdout.strip().splitlines()[-1]
+    return float(last.split(" records sent, ")[1].split(" records/sec")[0])
+
+
+def _record_bytes(bench: Bench) -> int:
+    """Return the mean size of our records' values, from a small run read back."""
+    prefix = "speed-size."
+    count = 2000
+    env = bench.topics(prefix)
+    produce(env, "--rate", "max", "--count", str(count), "--racks", str(RACKS))
+    consumer = _consumer(bench, prefix + topics.RACK_READINGS.name)
+    sizes: list[int] = []
+    while len(sizes) < count:
+        sizes += [len(message.value() or b"") for message in consumer.consume(count, timeout=5)]
+    consumer.close()
+    return round(sum(sizes) / len(sizes))
+
+
+def _consumer(bench: Bench, topic: str) -> Consumer:
+    consumer = Consumer({
+        "bootstrap.servers": bench.broker.bootstrap, "group.id": "speed", "enable.auto.commit": False,
+        "fetch.wait.max.ms": 5, "fetch.queue.backoff.ms": 5,
+    })  # fmt: skip
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    return consumer
+
+
+def _observe(
+    bench: Bench, prefix: str, jobs: "subprocess.Popen[bytes]", seconds: int, warm_up: int
+) -> list[float]:
+    """Collect latencies of alerts for `seconds`, once the first has come and the warm-up has passed."""
+    consumer = _consumer(bench, prefix + topics.ALERTS.name)
+    decode = msgspec.json.Decoder().decode
+    give_up, measure_from, until = time.monotonic() + START_SECONDS, float("inf"), float("inf")
+    latencies: list[float] = []
+    try:
+        while (now := time.monotonic()) < until:
+            if jobs.poll() is not None or (now > give_up and until == float("inf")):
+                raise PersonError(f"no alert came: see {bench.folder / f'{prefix}jobs.log'}.")
+            for message in consumer.consume(1000, timeout=0.05):
+                seen_ms = time.time() * 1000
+                if until == float("inf"):
+                    measure_from, until = now + warm_up, now + warm_up + seconds
+                if now >= measure_from:
+                    # Without a time scale a reading is scheduled for its own event time.
+                    latencies.append(seen_ms - times.to_ms(decode(message.value())["event_time"]))
+    finally:
+        consumer.close()
+    bench.say(f"overheating, real-time: {latency_line(latencies)} alerts")
+    return latencies
