@@ -35,14 +35,14 @@ class Progress:
         if self._status:
             self._status.stop()
 
-    def show(self, sent: int, failed: int, slip_s: float | None, trouble: str = "") -> None:
-        """Show the rate since the last line, the total, the lag behind the schedule and the errors."""
+    def show(self, sent: int, waiting: int, failed: int, slip_s: float | None, trouble: str = "") -> None:
+        """Show the rate since the last line, the total, what waits for an answer, the lag and the errors."""
         now = self._clock()
         if now - self._last_s < self._every_s:
             return
         rate = (sent - self._last_sent) / (now - self._last_s)
         self._last_s, self._last_sent = now, sent
-        parts = [f"{rate:,.0f} records/s", f"{sent:,} sent"]
+        parts = [f"{rate:,.0f} records/s", f"{sent:,} sent", f"{waiting:,} of them not acknowledged"]
         if slip_s is not None:
             parts.append(f"{slip_s * 1000:,.0f} ms behind schedule")
         parts.append(f"{failed:,} failed" + (f" ({trouble})" if trouble else ""))

@@ -68,7 +68,12 @@ class Publisher:
     @property
     def acknowledged(self) -> int:
         """How many records the broker has; exact once nothing is waiting."""
-        return self.sent - self.failed - len(self._producer)
+        return self.sent - self.failed - self.waiting
+
+    @property
+    def waiting(self) -> int:
+        """How many records have no answer yet."""
+        return len(self._producer)
 
     def check(self) -> None:
         """Raise `PersonError` when there is no broker or no such topic."""

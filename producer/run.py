@@ -151,9 +151,12 @@ def _publish(
             for mark in Mark:
                 counts[_name(mark)] += int(np.count_nonzero(marks & mark))
 
+    def show(slip_s: float | None = None) -> None:
+        progress.show(publisher.sent, publisher.waiting, publisher.failed, slip_s, publisher.last_error)
+
     def idle(slip: Slip) -> bool:
         publisher.poll()
-        progress.show(publisher.sent, publisher.failed, slip.now_s if paced else None, publisher.last_error)
+        show(slip.now_s if paced else None)
         timed_out = not paced and duration_s is not None and time.monotonic() - start_s >= duration_s
         return not (timed_out or stop.asked())
 
@@ -165,9 +168,7 @@ def _publish(
         sleep=time.sleep,
         idle=idle,
     )
-    publisher.flush(
-        lambda: progress.show(publisher.sent, publisher.failed, None, publisher.last_error), stop.asked_twice
-    )
+    publisher.flush(show, stop.asked_twice)
     return dict(counts), time.monotonic() - began_s if began_s is not None else 0.0, slip
 
 
