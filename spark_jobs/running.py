@@ -153,7 +153,7 @@ def explain(failure: Exception) -> str:
     if "No space left on device" in text:
         return "the disk is full: free some space and start again, it goes on from its checkpoint."
     causes = re.findall(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text, flags=re.MULTILINE)
-    return causes[-1] if causes else text.splitlines()[0]
+    return causes[-1] if causes else text.partition("\n")[0] or repr(failure)
 
 
 def _stop(spark: SparkSession, queries: list[StreamingQuery]) -> None:
