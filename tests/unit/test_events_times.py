@@ -1,7 +1,7 @@
 """Moments: epoch milliseconds to the contract's text and back."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from events.times import now_ms, to_ms, to_text
@@ -25,6 +25,7 @@ def test_a_moment_is_written_in_utc_with_milliseconds_and_z(epoch_ms: int, text:
     assert to_ms(text) == epoch_ms
 
 
+@settings(deadline=None)
 @given(st.integers(FIRST_MS, LAST_MS))
 def test_milliseconds_survive_the_way_to_text_and_back(epoch_ms: int) -> None:
     assert to_ms(to_text(epoch_ms)) == epoch_ms

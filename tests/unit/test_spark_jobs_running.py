@@ -1,0 +1,65 @@
+"""What a person reads when a query has ended, and how a run is set up."""
+
+from datetime import timedelta
+
+import pytest
+
+from spark_jobs.job import JobOptions
+from spark_jobs.registry import JOBS
+from spark_jobs.running import RunOptions, explain
+from spark_jobs.triggers import Trigger
+
+
+@pytest.mark.parametrize(
+    ("failure", "sentence"),
+    [
+        (
+            "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this",
+            "a topic is missing: run python -m broker topics.",
+        ),
+        (
+            "[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost",
+            "the topic no longer holds what the checkpoint was to go on from (deleted, or kept too short): "
+            "name another --checkpoint-root to begin anew.",
+        ),
+        (
+            "java.io.IOException: No space left on device",
+            "the disk is full: free some space and start again, it goes on from its checkpoint.",
+        ),
+        (
+            "Job aborted\n=== Streaming Query ===\n\tat a.B.c(B.scala:1)\n"
+            "Caused by: org.apache.spark.SparkException: Task failed\n\tat a.B.c(B.scala:2)\n"
+            "Caused by: java.lang.ArithmeticException: / by zero\n\tat a.B.c(B.scala:3)",
+            "java.lang.ArithmeticException: / by zero",
+        ),
+        ("something new\nwith details", "something new"),
+    ],
+)
+def test_why_a_query_ended_is_one_sentence(failure: str, sentence: str) -> None:
+    assert explain(RuntimeError(failure)) == sentence
+
+
+def test_a_failure_that_says_nothing_is_still_explained() -> None:
+    assert explain(RuntimeError("")) != ""
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_every_job_runs_available_now_and_says_its_default_trigger_first(name: str) -> None:
+    job = JOBS[name]
+    assert Trigger.AVAILABLE_NOW in job.plans
+    assert job.default_trigger is Trigger.REAL_TIME
+    assert job.name == name
+
+
+def test_a_plan_keeps_to_an_output_mode_that_it_can() -> None:
+    plans = JOBS["rack_temperature"].plans
+    append = JobOptions(output_mode="append")
+    assert plans[Trigger.REAL_TIME].output_mode(append) == "update"
+    assert plans[Trigger.MICRO_BATCH].output_mode(append) == "append"
+    assert plans[Trigger.AVAILABLE_NOW].output_mode(JobOptions()) == "update"
+
+
+def test_real_time_batches_are_long_and_micro_batches_follow_at_once() -> None:
+    assert RunOptions().batch_for(Trigger.REAL_TIME) == timedelta(minutes=5)
+    assert RunOptions().batch_for(Trigger.MICRO_BATCH) == timedelta(0)
+    assert RunOptions(batch=timedelta(seconds=7)).batch_for(Trigger.REAL_TIME) == timedelta(seconds=7)
