@@ -219,12 +219,10 @@ class Store:
 
 
 def read_counts(path: Path) -> Counts:
-    """Return the counts of a database, also while an alerting process writes to it."""
-    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-    try:
-        return _counts(db)
-    finally:
-        db.close()
+    """Return the counts of a database, also while an alerting process makes it or writes to it."""
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+        being_made = db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+        return Counts() if being_made else _counts(db)
 
 
 def _counts(db: sqlite3.Connection) -> Counts:

@@ -133,7 +133,8 @@ def _locked(data_dir: Path) -> Iterator[None]:
             yield
     except OSError as error:
         raise PersonError(
-            f"the data folder {data_dir} cannot be used ({error.strerror or error}): choose another with --data-dir."
+            f"the data folder {data_dir} cannot be used ({error.strerror or error}): "
+            "choose another with --data-dir."
         ) from None
 
 

@@ -135,6 +135,11 @@ def test_fields_this_version_does_not_know_are_kept(tmp_path: Path) -> None:
     assert new.text == value.decode()
 
 
+def test_a_database_that_is_just_being_made_has_counted_nothing(tmp_path: Path) -> None:
+    (tmp_path / "db").touch()
+    assert read_counts(tmp_path / "db") == Counts()
+
+
 def test_two_processes_cannot_share_a_database(tmp_path: Path) -> None:
     with Store(tmp_path / "db"), pytest.raises(PersonError, match="another alerting process"):
         Store(tmp_path / "db")
