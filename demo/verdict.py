@@ -1,0 +1,185 @@
+"""What came out, held against what had to come out. Pure functions over rows of the contract's fields."""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = Mapping[str, Any]
+
+MINIMUM_ALERTS = 20
+MINIMUM_DUPLICATES = 100
+MINIMUM_DEAD_LETTERS = 1
+"""With less than these of each, the scenario did not happen, and 0 wrong proves nothing."""
+
+LETTER_IDENTITY = ("source_topic", "partition", "offset")
+WINDOW_KEY = ("scope", "window_start")
+WINDOW_FIELDS = (
+    "window_end",
+    "reading_count",
+    "temperature_c_avg",
+    "temperature_c_min",
+    "temperature_c_max",
+)
+ROUNDING = 1e-9
+"""By how much a mean may differ: it depends on the order in which its numbers were added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How many were expected and seen, which are missing or wrong in words, how many were not compared."""
+
+    expected: int
+    seen: int
+    missing: Sequence[str]
+    wrong: Sequence[str]
+    either: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether nothing is missing or wrong."""
+        return not self.missing and not self.wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What the producer wrote to its truth file."""
+
+    summary: Row
+    alerts: Sequence[Row]
+    dead_letters: Sequence[Row]
+    windows: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came out: alerts as logged, dead letters as their topic holds them, each window's last row."""
+
+    alerts: Sequence[Row] = ()
+    not_alerts: int = 0
+    repeats: int = 0
+    dead_letters: Sequence[Row] = ()
+    windows: Sequence[Row] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The three comparisons, and what the scenario lacked to be one."""
+
+    alerts: Comparison
+    dead_letters: Comparison
+    windows: Comparison
+    shortfalls: Sequence[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether all that had to come out did, and nothing else."""
+        return self.alerts.holds and self.dead_letters.holds and self.windows.holds
+
+
+def judge(truth: Truth, seen: Seen) -> Verdict:
+    """Compare everything."""
+    return Verdict(
+        compare_alerts(truth.alerts, seen.alerts, seen.not_alerts),
+        compare_dead_letters(truth.dead_letters, seen.dead_letters),
+        compare_windows(truth.windows, seen.windows),
+        shortfalls(truth),
+    )
+
+
+def compare_alerts(expected: Iterable[Row], seen: Sequence[Row], not_alerts: int = 0) -> Comparison:
+    """Compare by `alert_id`; wrong is what was not due, has another field, or was logged twice."""
+    wanted = {row["alert_id"]: row for row in expected}
+    times = Counter(row["alert_id"] for row in seen)
+    wrong = [f"{_alert(row)} was logged {times[row['alert_id']]} times" for row in _repeated(seen, times)]
+    if not_alerts:
+        wrong.append(f"{not_alerts} records in the topic alerts are no alerts")
+    for row in seen:
+        due = wanted.get(row["alert_id"])
+        if due is None:
+            wrong.append(f"{_alert(row)} was not due")
+        elif complaint := _difference(due, row, [name for name in due if name != "kind"]):
+            wrong.append(f"{_alert(row)}: {complaint}")
+    missing = [_alert(row) for key, row in wanted.items() if key not in times]
+    return Comparison(len(wanted), len(times), missing, wrong)
+
+
+def compare_dead_letters(expected: Iterable[Row], seen: Iterable[Row]) -> Comparison:
+    """Compare by source topic, partition and offset: the same letter from several jobs is one."""
+    return _compare(
+        {_key(row, LETTER_IDENTITY): row for row in expected},
+        {_key(row, LETTER_IDENTITY): row for row in seen},
+        ["value_size"],
+        "dead letter",
+    )
+
+
+def compare_windows(expected: Iterable[Row], seen: Iterable[Row]) -> Comparison:
+    """Compare the last row of each window; those about which nothing is promised are counted apart."""
+    rows = {_key(row, WINDOW_KEY): row for row in expected}
+    either = {key for key, row in rows.items() if row.get("either")}
+    return _compare(
+        {key: row for key, row in rows.items() if key not in either},
+        {key: row for row in seen if (key := _key(row, WINDOW_KEY)) not in either},
+        WINDOW_FIELDS,
+        "window",
+        len(either),
+    )
+
+
+def shortfalls(truth: Truth) -> list[str]:
+    """Say what the scenario lacks, a sentence's part each; nothing when it happened."""
+    states = Counter(row["state"] for row in truth.alerts)
+    lacks = []
+    if len(truth.alerts) < MINIMUM_ALERTS:
+        lacks.append(f"{len(truth.alerts)} of at least {MINIMUM_ALERTS} alerts")
+    lacks += [f"no alert of state {state}" for state in ("WARNING", "NORMAL") if not states[state]]
+    if truth.summary["duplicates"] < MINIMUM_DUPLICATES:
+        lacks.append(f"{truth.summary['duplicates']} of at least {MINIMUM_DUPLICATES} duplicates")
+    if len(truth.dead_letters) < MINIMUM_DEAD_LETTERS:
+        lacks.append("no dead letter")
+    return lacks
+
+
+def _compare(
+    wanted: Mapping[Hashable, Row],
+    found: Mapping[Hashable, Row],
+    fields: Sequence[str],
+    what: str,
+    either: int = 0,
+) -> Comparison:
+    wrong = []
+    for key, row in found.items():
+        if key not in wanted:
+            wrong.append(f"{what} {key} was not due")
+        elif complaint := _difference(wanted[key], row, fields):
+            wrong.append(f"{what} {key}: {complaint}")
+    missing = [f"{what} {key}" for key in wanted if key not in found]
+    return Comparison(len(wanted), len(found), missing, wrong, either)
+
+
+def _difference(due: Row, row: Row, fields: Iterable[str]) -> str:
+    return "; ".join(
+        f"{name} is {row.get(name)!r}, not {due[name]!r}"
+        for name in fields
+        if not _same(due[name], row.get(name))
+    )
+
+
+def _same(due: object, found: object) -> bool:
+    if isinstance(due, float) and isinstance(found, float | int):
+        return math.isclose(due, found, rel_tol=ROUNDING)
+    return due == found
+
+
+def _repeated(rows: Iterable[Row], times: Mapping[str, int]) -> list[Row]:
+    return list({row["alert_id"]: row for row in rows if times[row["alert_id"]] > 1}.values())
+
+
+def _key(row: Row, names: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+def _alert(row: Row) -> str:
+    return f"alert {row['alert_id']} ({row['subject']} {row['state']} at {row['event_time']})"
