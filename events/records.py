@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-INSTANT_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z(?![\s\S])"
-"""Means the same in Python and in Java, which differ in what else `\\d` and `$` match."""
+INSTANT_PATTERN = r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z(?![\s\S])"
+"""Means the same in Python and in Java, which differ in what else `\\d` and `$` match, and in the year 0."""
 MAX_ID_BYTES = 256
 
 Instant = Annotated[str, Meta(pattern=INSTANT_PATTERN, extra={"spark": "timestamp"})]

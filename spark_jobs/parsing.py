@@ -73,6 +73,16 @@ def _envelope(schema: str) -> Column:
     return F.from_json(whole, f"record STRUCT<{schema}>, complete BOOLEAN", _JSON_OPTIONS)
 
 
+def _is_alone() -> Column:
+    """Tell whether the value is no more than one JSON value, as one that closes the envelope itself would be.
+
+    A flat object ends at its first brace. Any other value is counted in a list, which what closes the envelope breaks.
+    """
+    text = F.col("value").cast("string")
+    flat = F.startswith(text, F.lit("{")) & (F.instr(text, "}") == F.char_length(text))
+    return flat | (F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1)
+
+
 def _wire_type(field: T.StructField) -> str:
     return "STRING" if isinstance(field.dataType, _TEXT_TYPES) else field.dataType.simpleString()
 
@@ -93,7 +103,7 @@ def _error(fields: list[T.StructField], record: type[msgspec.Struct]) -> Column:
     checks = [
         _Check(F.length("value") > 0, "the value is empty"),
         _Check(F.is_valid_utf8("value"), "the value is not UTF-8"),
-        _Check(F.col("json.complete") & F.col("json.record").isNotNull(), "the value is not one JSON object"),
+        _Check(F.col("json.complete") & F.col("json.record").isNotNull() & _is_alone(), "the value is not one JSON object"),
     ]
     for field in fields:
         checks += _field_checks(field, is_id(record, field.name))
