@@ -17,12 +17,11 @@ COLDEST_C, HOTTEST_C = -50, 200
 
 
 class Encoder:
-    """Encodes readings of one world and run."""
+    """Encodes readings of one world."""
 
-    def __init__(self, world: World, run_id: str) -> None:
+    def __init__(self, world: World) -> None:
         self._keys = [rack_id.encode() for rack_id in world.rack_ids]
         # The fewer pieces there are to join the faster: each text carries the name of the field after it.
-        self._start = pa.scalar('{"event_id":"' + run_id + "-")
         self._racks = pc.binary_join_element_wise(
             pa.scalar('Z","rack_id":"'), pa.array(world.rack_ids), pa.scalar('","sequence":'), pa.scalar("")
         )
@@ -43,14 +42,14 @@ class Encoder:
         keys = self._keys
         return [keys[rack] for rack in racks.tolist()]
 
-    def values(self, readings: Readings, scheduled_ms: Ints | None) -> list[bytes]:
+    def values(self, run_id: str, readings: Readings, scheduled_ms: Ints | None) -> list[bytes]:
         """Return the value of each record; without scheduled times where there is no schedule."""
         if scheduled_ms is None:
             end = [pa.scalar("}")]
         else:
             end = [*_instant(',"scheduled_time":"', scheduled_ms), pa.scalar('Z"}')]
         joined = pc.binary_join_element_wise(
-            self._start,
+            pa.scalar('{"event_id":"' + run_id + "-"),
             pc.cast(pa.array(readings.numbers), pa.string()),
             *_instant('","event_time":"', readings.event_ms),
             self._racks.take(pa.array(readings.racks)),

@@ -7,6 +7,7 @@ unless a fault moves it to a later one; copies take a later slot beside its owne
 
 import heapq
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from enum import IntFlag
 from hashlib import sha256
@@ -79,9 +80,7 @@ class Plan:
         self.world = world
         self.schedule = schedule
         self.first_sequence = first_sequence
-        name = f"{world.seed}|{schedule.start_event_ms}|{first_sequence}"
-        self.run_id = sha256(name.encode()).hexdigest()[:8]
-        self._encoder = Encoder(world, self.run_id)
+        self._encoder = Encoder(world)
         self._by_rack = [(fault, fault.places(world)) for fault in faults if isinstance(fault, OfRacks)]
         self._late = _only(Late, faults)
         self._too_late = _only(TooLate, faults)
@@ -89,6 +88,19 @@ class Plan:
         self._duplicate = _only(Duplicate, faults)
         self._malformed = _only(Malformed, faults)
         self._future = _only(Future, faults)
+
+    def starting(self, schedule: Schedule, first_sequence: int) -> "Plan":
+        """Return the same plan at another time."""
+        plan = copy(self)
+        plan.schedule, plan.first_sequence = schedule, first_sequence
+        return plan
+
+    @property
+    def run_id(self) -> str:
+        """What the ids of this run's events begin with: two runs have no event in common."""
+        world, start_ms = self.world, self.schedule.start_event_ms
+        name = f"{world.seed}|{len(world.rack_ids)}|{start_ms}|{self.first_sequence}"
+        return sha256(name.encode()).hexdigest()[:8]
 
     def readings(self, numbers: Ints) -> Readings:
         """Draw the readings with these numbers, with the faults that change what they say."""
@@ -186,7 +198,7 @@ class Plan:
     def _values(self, readings: Readings, marks: Marks) -> list[bytes]:
         numbers = readings.numbers
         scheduled_ms = self.schedule.due_ms(self._slots(numbers, marks)) if self.schedule.paced else None
-        values = self._encoder.values(readings, scheduled_ms)
+        values = self._encoder.values(self.run_id, readings, scheduled_ms)
         bad = np.flatnonzero(marks & Mark.MALFORMED)
         if len(bad):
             spoiled = zip(self.records(numbers[bad]), self.malformed_kinds(numbers[bad]), strict=True)

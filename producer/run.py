@@ -97,14 +97,14 @@ def run(
             time_scale=scenario.time_scale,
         )
 
-    # The first batch takes half a second, Arrow's kernels being loaded: draw one before the start is set.
-    next(Plan(world, schedule_from_now(), scenario.faults, 1).batches(), None)
     schedule = schedule_from_now()
     if inventory:
         write_inventory(inventory, world.inventory(schedule.readings_per_event_second / scenario.racks))
-    plan = Plan(
-        world, schedule, scenario.faults, schedule.start_wall_ms if first_sequence is None else first_sequence
-    )
+    # The first batch takes half a second, Arrow's kernels being loaded: draw one before the start is set.
+    rehearsal = Plan(world, schedule, scenario.faults, first_sequence=1)
+    next(rehearsal.batches(), None)
+    schedule = schedule_from_now()
+    plan = rehearsal.starting(schedule, schedule.start_wall_ms if first_sequence is None else first_sequence)
     with _signals() as stop, Progress() as progress:
         counts, seconds, slip = _publish(plan, publisher, progress, stop, scenario.duration)
         last = _send_flush(plan, publisher, stop) if flush else None

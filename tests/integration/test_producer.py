@@ -169,7 +169,7 @@ def test_failed_deliveries_are_counted_and_make_the_run_fail(topics: Kafka, tmp_
     admin = KafkaAdminClient(bootstrap_servers=topics.bootstrap)
     name = topics.name(RACK_READINGS)
     admin.alter_configs(
-        [ConfigResource(ConfigResourceType.TOPIC, name, configs={"max.message.bytes": "5000"})]
+        [ConfigResource(ConfigResourceType.TOPIC, name, configs={"max.message.bytes": "500000"})]
     )
     admin.close()
     large = "--fault=malformed=0.01,kinds=[large]"

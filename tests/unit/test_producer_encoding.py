@@ -26,7 +26,7 @@ def expected(world_seed: int, count: int, *, scheduled: bool) -> tuple[list[byte
     if due is not None:
         for record, due_ms in zip(records, due.tolist(), strict=True):
             record.scheduled_time = to_text(due_ms)
-    return Encoder(world, "0123abcd").values(readings, due), records
+    return Encoder(world).values("0123abcd", readings, due), records
 
 
 @pytest.mark.parametrize("scheduled", [True, False])
@@ -52,7 +52,7 @@ def test_extremes_of_every_column_are_encoded() -> None:
         "signal": [0, 1, 1000],
     }
     readings = Readings(**{name: np.array(values, dtype=np.int64) for name, values in column.items()})
-    values = Encoder(world, "x").values(readings, readings.event_ms)
+    values = Encoder(world).values("x", readings, readings.event_ms)
     decoded = [msgspec.json.decode(value, type=RackReading) for value in values]
     assert [record.temperature_c for record in decoded] == [-50.0, -0.01, 200.0]
     assert [record.signal_strength for record in decoded] == [0.0, 0.001, 1.0]
@@ -63,4 +63,4 @@ def test_extremes_of_every_column_are_encoded() -> None:
 
 def test_keys_are_the_rack_ids() -> None:
     world = make_world(1, 3)
-    assert Encoder(world, "x").keys(np.array([2, 0])) == [b"rack-0003", b"rack-0001"]
+    assert Encoder(world).keys(np.array([2, 0])) == [b"rack-0003", b"rack-0001"]
