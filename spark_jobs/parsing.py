@@ -21,7 +21,7 @@ FUTURE_TOLERANCE = "5 minutes"
 """How far ahead of its append time an event may be before a job by event time sets it aside."""
 
 _JSON_OPTIONS = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
-_FIRST_OF_OTHER_JSON = "-0123456789tf{["  # how a number, a boolean, an object or an array begins
+_FIRST_OF_OTHER_JSON = '-0123456789tf{["'  # how a number, a boolean, an object, an array, and 1e999 as text begin
 _TEXT_TYPES = (T.StringType, T.TimestampType, T.DecimalType)
 
 
