@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,12 +51,14 @@ class Child:
             self.process.wait()
 
 
-def start(name: str, log: Path, env: Mapping[str, str], *command: str | Path, shows: bool = False) -> Child:
+def start(
+    name: str, log: Path, env: Mapping[str, str], command: Sequence[str], *, shows: bool = False
+) -> Child:
     """Start `python -m COMMAND` with its output in the log; with `shows` only its errors."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", *map(str, command)],
+            [sys.executable, "-m", *command],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=None if shows else file,
