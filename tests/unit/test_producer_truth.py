@@ -10,9 +10,10 @@ import msgspec
 import numpy as np
 
 from events.records import RackReading
+from events.times import to_ms
 from producer.oracle import overheating_alerts, temperature_windows
-from producer.plan import Plan
-from producer.scenario import parse_fault
+from producer.plan import Mark, Plan
+from producer.scenario import load_scenario, parse_fault
 from producer.schedule import make_schedule
 from producer.truth import Acknowledged, write_truth
 from producer.world import make_world
@@ -185,3 +186,22 @@ def test_the_topics_order_is_append_time_then_partition_then_offset() -> None:
         acknowledged.add(*row)
     assert acknowledged.in_topic_order()[:, 0].tolist() == [4, 2, 3, 1]
     assert np.array_equal(acknowledged.in_topic_order()[0], rows[3])
+
+
+def test_the_demo_scenario_happens_within_a_minute(tmp_path: Path) -> None:
+    demo = load_scenario(Path(__file__).parents[2] / "producer" / "scenarios" / "demo.yaml", {}, [])
+    assert isinstance(demo.rate, float)
+    schedule = make_schedule(rate=demo.rate, racks=demo.racks, now_ms=T0, duration_s=60)
+    plan = Plan(make_world(demo.seed, demo.racks, demo.sites), schedule, demo.faults, 1)
+    topic = Topic(plan)
+    truth = truth_of(tmp_path, plan, topic.acknowledged)
+    states = Counter(alert["state"] for alert in truth["alert"])
+    assert min(states["WARNING"], states["NORMAL"]) >= 10
+    assert len({alert["subject"] for alert in truth["alert"]}) == 2
+    assert min(to_ms(alert["event_time"]) for alert in truth["alert"]) - T0 < 6_000
+    rows = topic.acknowledged.in_topic_order()
+    assert np.count_nonzero(rows[:, 1] & Mark.COPY) >= 100
+    assert np.count_nonzero(rows[:, 1] & Mark.LATE) >= 100
+    spoiled = rows[(rows[:, 1] & Mark.MALFORMED) > 0]
+    assert spoiled[0, 4] - T0 < 10_000
+    assert not any(row.get("either") for row in truth["window"])
