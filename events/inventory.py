@@ -17,7 +17,9 @@ def read_inventory(path: Path) -> list[InventoryRack]:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise PersonError(f"the inventory {path} cannot be read ({error.strerror}): check --inventory.") from None
+        raise PersonError(
+            f"the inventory {path} cannot be read ({error.strerror}): check --inventory."
+        ) from None
     racks: dict[str, InventoryRack] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():

@@ -18,7 +18,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_file=".env", env_file_encoding="utf-8", extra="ignore")
 
-    kafka_bootstrap_servers: HostPorts = Field("localhost:9092", description="The broker, as host:port[,host:port].")
+    kafka_bootstrap_servers: HostPorts = Field(
+        "localhost:9092", description="The broker, as host:port[,host:port]."
+    )
     topic_prefix: TopicPrefix = Field("", description="Put literally before every topic's name.")
     rackstream_home: Path = Field(Path(".rackstream"), description="Where the state of runs lives.")
     rackstream_jars: Path | None = Field(
@@ -41,6 +43,7 @@ def load() -> Settings:
         return Settings()
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(str(part) for part in e['loc']).upper()}={e['input']!r}: {e['msg']}" for e in error.errors()
+            f"{'.'.join(str(part) for part in e['loc']).upper()}={e['input']!r}: {e['msg']}"
+            for e in error.errors()
         )
         raise PersonError(f"a setting is wrong: {wrong}. Correct it in the environment or in .env.") from None

@@ -107,7 +107,7 @@ def java() -> str:
 
 def _retrieve(wanted: list[Jar], scratch: Path, settings: Settings) -> Path:
     dependencies = "".join(
-        f'<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}'
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
         ' transitive="false" conf="default->master"/>'
         for jar in wanted
     )

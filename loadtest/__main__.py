@@ -11,7 +11,9 @@ from broker import server
 from events import cli, settings
 from loadtest import speed
 
-app = cli.new_app("Load experiments. Everything runs on a broker of their own on this machine, and ends by itself.")
+app = cli.new_app(
+    "Load experiments. Everything runs on a broker of their own on this machine, and ends by itself."
+)
 
 PARTS = ("producer", "latency", "catch-up")
 
@@ -23,12 +25,18 @@ def main() -> None:
 
 @app.command("speed")
 def speed_command(
-    only: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(PARTS)}; may be repeated; all by default.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"One of {', '.join(PARTS)}; may be repeated; all by default.")
+    ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Pairs of producer and reference.")] = 5,
-    count: Annotated[int, typer.Option(min=10_000, help="Records of one producer run, and of the catch-up.")] = 2_000_000,
+    count: Annotated[
+        int, typer.Option(min=10_000, help="Records of one producer run, and of the catch-up.")
+    ] = 2_000_000,
     rate: Annotated[int, typer.Option(min=1, help="Readings a second while latency is measured.")] = 2000,
     seconds: Annotated[int, typer.Option(min=1, help="How long latency is measured.")] = 60,
-    warm_up: Annotated[int, typer.Option(min=0, help="Seconds after the first alert that are not measured.")] = 30,
+    warm_up: Annotated[
+        int, typer.Option(min=0, help="Seconds after the first alert that are not measured.")
+    ] = 30,
 ) -> None:
     """Measure the producer against Kafka's own, the real-time latency of alerts, and the micro-batch catch-up.
 
@@ -54,7 +62,9 @@ def speed_command(
             met.append(p50 <= 15 and p99 <= 60)
         if "catch-up" in parts:
             whole, warm = speed.micro_batch_catch_up(bench, count)
-            typer.echo(f"overheating, micro-batch: {whole:,.0f} readings/s from start, {warm:,.0f} after the first batch")
+            typer.echo(
+                f"overheating, micro-batch: {whole:,.0f} readings/s from start, {warm:,.0f} after the first batch"
+            )
             met.append(warm >= 80_000)
     finally:
         broker.stop()

@@ -22,10 +22,16 @@ def environment(bootstrap: str, prefix: str) -> dict[str, str]:
 def produce(env: Mapping[str, str], *options: str) -> dict[str, Any]:
     """Run the producer to its end and return the summary that it prints; raise `PersonError` if it failed."""
     done = subprocess.run(
-        [sys.executable, "-m", "producer", "run", *options], env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "producer", "run", *options],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
-        raise PersonError(f"the producer ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
+        raise PersonError(
+            f"the producer ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"
+        )
     summary: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return summary
 

@@ -50,11 +50,15 @@ def producer_against_reference(bench: Bench, count: int, repeats: int) -> float:
     for repeat in range(repeats):
         runs = [
             lambda r=repeat: ours.append(_ours(bench, f"speed-ours-{r}.", count)),
-            lambda r=repeat: reference.append(_producer_performance(bench, f"speed-reference-{r}.", count, size)),
+            lambda r=repeat: reference.append(
+                _producer_performance(bench, f"speed-reference-{r}.", count, size)
+            ),
         ]
         for run in runs if repeat % 2 == 0 else reversed(runs):
             run()
-        bench.say(f"  {repeat + 1}/{repeats}: producer {ours[-1]:,.0f}/s, ProducerPerformance {reference[-1]:,.0f}/s")
+        bench.say(
+            f"  {repeat + 1}/{repeats}: producer {ours[-1]:,.0f}/s, ProducerPerformance {reference[-1]:,.0f}/s"
+        )
     ratio = estimate([a / b for a, b in zip(ours, reference, strict=True)])
     bench.say(f"producer: {estimate(ours)} records/s of {size} bytes; ratio to ProducerPerformance {ratio}")
     return ratio.median
@@ -65,7 +69,16 @@ def real_time_latency(bench: Bench, rate: int, seconds: int, warm_up: int) -> li
     prefix = f"speed-latency-{rate}."
     env = bench.topics(prefix)
     inventory = bench.folder / "inventory.jsonl"
-    load = ["--rate", str(rate), "--racks", str(RACKS), "--fault", f"hovering={RACKS // 4}", "--inventory", str(inventory)]
+    load = [
+        "--rate",
+        str(rate),
+        "--racks",
+        str(RACKS),
+        "--fault",
+        f"hovering={RACKS // 4}",
+        "--inventory",
+        str(inventory),
+    ]
     produce(env, *load, "--count", "1")
     job = ["spark_jobs", "run", "overheating", "--trigger", "real-time", "--inventory", str(inventory),
            "--checkpoint-root", str(bench.folder / prefix)]  # fmt: skip
@@ -87,21 +100,32 @@ def micro_batch_catch_up(bench: Bench, count: int) -> tuple[float, float]:
            "--checkpoint-root", str(bench.folder / prefix), "--progress", str(progress)]  # fmt: skip
     with running(bench.folder / f"{prefix}jobs.log", env, *job) as jobs:
         if jobs.wait():
-            raise PersonError(f"the job ended with {jobs.returncode}: see {bench.folder / f'{prefix}jobs.log'}.")
-    batches = [json for line in progress.read_bytes().splitlines() if (json := msgspec.json.decode(line))["numInputRows"]]
+            raise PersonError(
+                f"the job ended with {jobs.returncode}: see {bench.folder / f'{prefix}jobs.log'}."
+            )
+    batches = [
+        json
+        for line in progress.read_bytes().splitlines()
+        if (json := msgspec.json.decode(line))["numInputRows"]
+    ]
     batches = [batch for batch in batches if batch["name"] == "overheating"]
     if sum(batch["numInputRows"] for batch in batches) != count:
-        raise PersonError(f"the job read {sum(b['numInputRows'] for b in batches)} of {count} readings: not a measurement.")
+        raise PersonError(
+            f"the job read {sum(b['numInputRows'] for b in batches)} of {count} readings: not a measurement."
+        )
     return _rate(batches), _rate(batches[1:])
 
 
 def _rate(batches: list[dict[str, Any]]) -> float:
-    return sum(b["numInputRows"] for b in batches) / max(sum(b["batchDuration"] for b in batches) / 1000, 1e-9)
+    seconds = sum(b["batchDuration"] for b in batches) / 1000
+    return float(sum(b["numInputRows"] for b in batches) / max(seconds, 1e-9))
 
 
 def _ours(bench: Bench, prefix: str, count: int) -> float:
     env = bench.topics(prefix)
-    return float(produce(env, "--rate", "max", "--count", str(count), "--racks", str(RACKS))["records_per_second"])
+    return float(
+        produce(env, "--rate", "max", "--count", str(count), "--racks", str(RACKS))["records_per_second"]
+    )
 
 
 def _producer_performance(bench: Bench, prefix: str, count: int, size: int) -> float:
@@ -159,7 +183,7 @@ def _observe(
                     measure_from, until = now + warm_up, now + warm_up + seconds
                 if now >= measure_from:
                     # Without a time scale a reading is scheduled for its own event time.
-                    latencies.append(seen_ms - times.to_ms(decode(message.value())["event_time"]))
+                    latencies.append(seen_ms - times.to_ms(decode(message.value() or b"")["event_time"]))
     finally:
         consumer.close()
     bench.say(f"overheating, real-time: {latency_line(latencies)} alerts")

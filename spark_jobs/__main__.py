@@ -30,13 +30,17 @@ def list_jobs() -> None:
 def run(
     names: Annotated[list[str], typer.Argument(help="The jobs to run in one session; `list` shows them.")],
     trigger: Annotated[
-        Trigger | None, typer.Option(help="How to run them; by default as each job does best. available-now ends.")
+        Trigger | None,
+        typer.Option(help="How to run them; by default as each job does best. available-now ends."),
     ] = None,
     checkpoint_root: Annotated[
         str, typer.Option(help="Folder or URL below which each query keeps its state.")
     ] = ".rackstream/checkpoints",
     starting_offsets: Annotated[
-        str, typer.Option(help="Where to begin without a checkpoint: earliest, latest, or Spark's JSON of offsets.")
+        str,
+        typer.Option(
+            help="Where to begin without a checkpoint: earliest, latest, or Spark's JSON of offsets."
+        ),
     ] = "earliest",
     inventory: Annotated[
         Path | None, typer.Option(help="The racks' thresholds, JSON lines; without it 100 °C for all.")
@@ -45,20 +49,29 @@ def run(
     slide: Annotated[str, typer.Option(help="rack_temperature: a window begins this often.")] = "5 minutes",
     watermark: Annotated[str, typer.Option(help="How late a reading may be and still count.")] = "10 minutes",
     output_mode: Annotated[
-        str, typer.Option(help="update: windows as they fill; append (micro-batch): once, when they are closed.")
+        str,
+        typer.Option(help="update: windows as they fill; append (micro-batch): once, when they are closed."),
     ] = "update",
     state_partitions: Annotated[
-        int, typer.Option(min=1, help="Over how many tasks state is spread; fixed at a checkpoint's first start.")
+        int,
+        typer.Option(min=1, help="Over how many tasks state is spread; fixed at a checkpoint's first start."),
     ] = 4,
     batch_seconds: Annotated[
         float | None,
-        typer.Option(min=0, help="Length of a real-time batch (default 300) or time between micro-batches (default 0)."),
+        typer.Option(
+            min=0, help="Length of a real-time batch (default 300) or time between micro-batches (default 0)."
+        ),
     ] = None,
-    records_per_batch: Annotated[int, typer.Option(min=1, help="At most this many records in one micro-batch.")] = 400_000,
+    records_per_batch: Annotated[
+        int, typer.Option(min=1, help="At most this many records in one micro-batch.")
+    ] = 400_000,
     progress: Annotated[
-        Path | None, typer.Option(help="Append each batch's progress to this file: rate, lag, late rows, as JSON lines.")
+        Path | None,
+        typer.Option(help="Append each batch's progress to this file: rate, lag, late rows, as JSON lines."),
     ] = None,
-    conf: Annotated[list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")
+    ] = None,
 ) -> None:
     """Run jobs until they end (available-now), Ctrl-C, or a query dies (exit status 1)."""
     unknown = [name for name in names if name not in JOBS]

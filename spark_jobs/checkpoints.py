@@ -1,7 +1,7 @@
 """Where a query keeps its state, and whether the state there can be gone on with.
 
-A checkpoint lies below `--checkpoint-root` at job / plan / rules version / prefix (`-` for none). A note beside it says with
-what it was begun; starting it with something else is refused, since its state would be read as what it is not.
+A checkpoint lies below `--checkpoint-root` at job / plan / rules version / prefix (`-` for none). A note in it says
+with what it was begun; starting it with something else is refused, since its state would be read as what it is not.
 """
 
 import json
@@ -26,7 +26,9 @@ class Identity:
 
 def checkpoint_path(root: str, identity: Identity) -> str:
     """Return the folder (or URL) of a query's checkpoint."""
-    return "/".join([root.rstrip("/"), identity.job, identity.plan, identity.rules_version, identity.prefix or "-"])
+    return "/".join(
+        [root.rstrip("/"), identity.job, identity.plan, identity.rules_version, identity.prefix or "-"]
+    )
 
 
 def claim(root: str, identity: Identity) -> str:

@@ -43,4 +43,6 @@ def wall_clock_ms() -> Column:
 def _cut_text(value: Column) -> Column:
     """Cut UTF-8 bytes at the last whole character that fits: a character has at most four bytes."""
     lengths = range(CUT_BYTES, CUT_BYTES - 4, -1)
-    return F.coalesce(*[F.try_validate_utf8(F.substring(value, 1, length).cast("string")) for length in lengths])
+    return F.coalesce(
+        *[F.try_validate_utf8(F.substring(value, 1, length).cast("string")) for length in lengths]
+    )

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from events.settings import Settings
 from events.topics import Topic
@@ -38,33 +39,43 @@ def read_topic(
     return reader.load()
 
 
-def to_record(key: Column, *fields: Column) -> list[Column]:
+def to_record(key: Column, *fields: Column | str) -> list[Column]:
     """Return the two columns that a topic takes: `key`, and `value` as one JSON object of the fields."""
     return [key.alias("key"), F.to_json(F.struct(*fields), INSTANT_FORMAT).alias("value")]
 
 
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """How a query runs: its name, where its checkpoint lies, what it emits and when."""
+
+    name: str
+    checkpoint: str
+    output_mode: str
+    trigger: Trigger
+    batch: timedelta
+
+
 def write_topic(
-    records: DataFrame, settings: Settings, topic: Topic, name: str, checkpoint: str, output_mode: str, trigger: Trigger,
-    batch: timedelta,
-) -> StreamingQuery:  # fmt: skip
+    records: DataFrame, settings: Settings, topic: Topic, options: QueryOptions
+) -> StreamingQuery:
     """Start the query that writes `key` and `value` to a topic, at least once, and return it."""
     writer = (
         records.select("key", "value").writeStream.format("kafka")
-        .queryName(name)
+        .queryName(options.name)
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap_servers)
         .option("topic", settings.topic(topic))
-        .option("checkpointLocation", checkpoint)
+        .option("checkpointLocation", options.checkpoint)
         .option("kafka.linger.ms", "5")  # costs 5 ms at most, and saves the broker most of its requests
-        .outputMode(output_mode)
+        .outputMode(options.output_mode)
     )  # fmt: skip
-    return _triggered(writer, trigger, batch).start()
+    return _triggered(writer, options.trigger, options.batch).start()
 
 
 def _triggered(writer: DataStreamWriter, trigger: Trigger, batch: timedelta) -> DataStreamWriter:
     interval = f"{int(batch.total_seconds() * 1000)} milliseconds"
     match trigger:
         case Trigger.REAL_TIME:
-            return writer.trigger(realTime=interval)
+            return writer.trigger(realTime=interval)  # type: ignore[call-overload, no-any-return] # not in its types yet
         case Trigger.MICRO_BATCH:
             return writer.trigger(processingTime=interval)
         case Trigger.AVAILABLE_NOW:

@@ -36,7 +36,9 @@ def with_heat(readings: DataFrame, inventory: tuple[InventoryRack, ...]) -> Data
             "threshold_c": pa.array([rack.threshold_c for rack in inventory], pa.float64()),
         }
     )
-    known = readings.join(F.broadcast(readings.sparkSession.createDataFrame(thresholds)), on="rack_id", how="left")
+    known = readings.join(
+        F.broadcast(readings.sparkSession.createDataFrame(thresholds)), on="rack_id", how="left"
+    )
     threshold = F.coalesce("threshold_c", F.lit(DEFAULT_THRESHOLD_C))
     return known.withColumn("threshold_c", threshold).withColumn("hot", F.col("temperature_c") >= threshold)
 
@@ -113,8 +115,9 @@ def _distinct(latest: Column) -> Column:
     """Keep of each reading the copy that came first: copies stand side by side, the first by offset last."""
     return F.filter(
         latest,
-        lambda reading, at: (at == F.size(latest) - 1)
-        | (F.element_at(latest, at + 2)["event_id"] != reading["event_id"]),
+        lambda reading, at: (
+            (at == F.size(latest) - 1) | (F.element_at(latest, at + 2)["event_id"] != reading["event_id"])
+        ),
     )
 
 

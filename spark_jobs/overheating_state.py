@@ -9,6 +9,7 @@ from bisect import insort
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -25,7 +26,9 @@ _EVIDENCE = (
     .add("temperature_c", T.DoubleType())
 )
 # A StructType and no text: the worker that opens the state has no JVM to parse text with.
-_STATE = T.StructType().add("last", T.ArrayType(T.StructType([*_EVIDENCE.fields, T.StructField("hot", T.BooleanType())])))
+_STATE = T.StructType().add(
+    "last", T.ArrayType(T.StructType([*_EVIDENCE.fields, T.StructField("hot", T.BooleanType())]))
+)
 _CHANGE = (
     T.StructType()
     .add("subject", T.StringType())
@@ -36,7 +39,7 @@ _CHANGE = (
     .add("threshold_c", T.DoubleType())
     .add("evidence", T.ArrayType(_EVIDENCE))
 )
-_ORDER = ["timestamp", "partition", "offset"]
+_ORDER = ["append_ms", "partition", "offset"]
 
 
 class Reading(NamedTuple):
@@ -74,18 +77,21 @@ class RackHistory:
 
 
 def stateful_overheating_changes(readings: DataFrame) -> DataFrame:
-    """Return one row per change of a rack's state. In and out: as `overheating.overheating_changes`, and Kafka's
-    `timestamp`, `partition` and `offset` in.
+    """Return one row per change of a rack's state.
+
+    In and out as in `overheating.overheating_changes`; in also Kafka's `timestamp`, `partition` and `offset`.
     """
     columns = readings.select(
-        "rack_id", *_ORDER, "sequence", "event_id", F.unix_micros("event_time").alias("event_time"),
-        "temperature_c", "hot", "site_id", "threshold_c",
+        "rack_id", F.unix_millis("timestamp").alias("append_ms"), "partition", "offset", "sequence", "event_id",
+        F.unix_micros("event_time").alias("event_time"), "temperature_c", "hot", "site_id", "threshold_c",
     )  # fmt: skip
     changes = columns.groupBy("rack_id").transformWithStateInPandas(
         OverheatingProcessor(), outputStructType=_CHANGE, outputMode="Update", timeMode="None"
     )
     instant = F.timestamp_micros("event_time")
-    evidence = F.transform("evidence", lambda r: r.withField("event_time", F.timestamp_micros(r["event_time"])))
+    evidence = F.transform(
+        "evidence", lambda r: r.withField("event_time", F.timestamp_micros(r["event_time"]))
+    )
     return changes.withColumn("event_time", instant).withColumn("evidence", evidence)
 
 
@@ -96,7 +102,7 @@ class OverheatingProcessor(StatefulProcessor):
         """Open the rack's one state."""
         self._state = handle.getValueState("history", _STATE)
 
-    def handleInputRows(  # noqa: N802 - Spark's name
+    def handleInputRows(  # type: ignore[override] # noqa: N802 - Spark's name; in pandas, frames come
         self,
         key: Any,
         rows: Iterator[pd.DataFrame],
@@ -106,8 +112,11 @@ class OverheatingProcessor(StatefulProcessor):
         stored = self._state.get()
         history = RackHistory(Reading(*reading) for reading in stored[0]) if stored else RackHistory()
         batch = pd.concat(rows, ignore_index=True)
-        if len(batch) > 1:
-            batch = batch.sort_values(_ORDER)  # a batch brings the partitions in no order
+        if not history.warning and not batch["hot"].any():
+            # Cold readings alone change no NORMAL state, and only the newest can matter to later ones.
+            newest = np.unique(batch["sequence"])[-IN_A_ROW:]
+            batch = batch[batch["sequence"] >= newest[0]]
+        batch = batch.sort_values(_ORDER)  # a batch brings the partitions in no order
         changes = []
         fields = ["sequence", "event_id", "event_time", "temperature_c", "hot"]
         for at, reading in enumerate(map(Reading, *(batch[name].tolist() for name in fields))):
@@ -118,7 +127,9 @@ class OverheatingProcessor(StatefulProcessor):
             yield pd.DataFrame(changes)
 
     @staticmethod
-    def _change(rack_id: str, batch: pd.DataFrame, at: int, decider: Reading, history: RackHistory) -> dict[str, Any]:
+    def _change(
+        rack_id: str, batch: pd.DataFrame, at: int, decider: Reading, history: RackHistory
+    ) -> dict[str, Any]:
         evidence = [dict(zip(Reading._fields[:-1], reading[:-1], strict=True)) for reading in history.last]
         return {
             "subject": rack_id,

@@ -21,7 +21,9 @@ FUTURE_TOLERANCE = "5 minutes"
 """How far ahead of its append time an event may be before a job by event time sets it aside."""
 
 _JSON_OPTIONS = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
-_FIRST_OF_OTHER_JSON = '-0123456789tf{["'  # how a number, a boolean, an object, an array, and 1e999 as text begin
+_FIRST_OF_OTHER_JSON = (
+    '-0123456789tf{["'  # how a number, a boolean, an object, an array, and 1e999 as text begin
+)
 _TEXT_TYPES = (T.StringType, T.TimestampType, T.DecimalType)
 
 
@@ -103,14 +105,19 @@ def _error(fields: list[T.StructField], record: type[msgspec.Struct]) -> Column:
     checks = [
         _Check(F.length("value") > 0, "the value is empty"),
         _Check(F.is_valid_utf8("value"), "the value is not UTF-8"),
-        _Check(F.col("json.complete") & F.col("json.record").isNotNull() & _is_alone(), "the value is not one JSON object"),
+        _Check(
+            F.col("json.complete") & F.col("json.record").isNotNull() & _is_alone(),
+            "the value is not one JSON object",
+        ),
     ]
     for field in fields:
         checks += _field_checks(field, is_id(record, field.name))
     texts = [field for field in fields if isinstance(field.dataType, T.StringType)]
     text_checks = _text_checks(texts)
     good = _all(checks) & F.when(_may_be_other_json(texts), _all(text_checks)).otherwise(F.lit(True))
-    sentences = [F.when(~F.coalesce(c.good, F.lit(False)), F.lit(c.sentence)) for c in [*checks, *text_checks]]
+    sentences = [
+        F.when(~F.coalesce(c.good, F.lit(False)), F.lit(c.sentence)) for c in [*checks, *text_checks]
+    ]
     return F.when(good, F.lit(None)).otherwise(F.coalesce(*sentences, F.lit("the value could not be read")))
 
 
@@ -135,7 +142,11 @@ def _field_checks(field: T.StructField, limited: bool) -> list[_Check]:
         case T.LongType():
             return [_Check(absent | column.isNotNull(), f"{name} is missing or not an integer")]
         case T.StringType():
-            short = [_Check(absent | (F.octet_length(column) <= MAX_ID_BYTES), f"{name} is over {MAX_ID_BYTES} bytes")]
+            short = [
+                _Check(
+                    absent | (F.octet_length(column) <= MAX_ID_BYTES), f"{name} is over {MAX_ID_BYTES} bytes"
+                )
+            ]
             return [_Check(absent | column.isNotNull(), f"{name} is missing"), *(short if limited else [])]
     raise TypeError(f"no check is defined for a field of type {field.dataType}")
 

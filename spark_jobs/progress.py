@@ -26,7 +26,7 @@ class ProgressLog(StreamingQueryListener):
         self._lock = Lock()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
-        """Nothing to write yet."""
+        """Write nothing yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Write the batch's progress."""
@@ -36,7 +36,7 @@ class ProgressLog(StreamingQueryListener):
             self._file.flush()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """An idle query has nothing to say."""
+        """Write nothing: an idle query has no batch."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """The run says why a query ended."""
+        """Write nothing: the run says why a query ended."""

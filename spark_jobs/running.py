@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -13,12 +13,12 @@ from types import FrameType
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from broker.topics import missing_topics
 from events.cli import PersonError
 from events.settings import Settings
-from events.topics import DEAD_LETTERS
+from events.topics import DEAD_LETTERS, Topic
 from spark_jobs import checkpoints, kafka, parsing
 from spark_jobs.dead_letters import dead_letters
 from spark_jobs.job import Job, JobOptions, Plan
@@ -38,7 +38,7 @@ class RunOptions:
     checkpoint_root: str = ".rackstream/checkpoints"
     state_partitions: int = 4
     batch: timedelta | None = None
-    read: kafka.ReadOptions = kafka.ReadOptions()
+    read: kafka.ReadOptions = field(default_factory=kafka.ReadOptions)
     conf: tuple[tuple[str, str], ...] = ()
     progress: Path | None = None
 
@@ -55,7 +55,9 @@ def run(jobs: list[Job], settings: Settings, options: RunOptions, job_options: J
     triggers = {job.name: options.trigger or job.default_trigger for job in jobs}
     for job in jobs:
         if triggers[job.name] not in job.plans:
-            raise PersonError(f"{job.name} cannot run as {triggers[job.name]}: choose {', '.join(job.plans)}.")
+            raise PersonError(
+                f"{job.name} cannot run as {triggers[job.name]}: choose {', '.join(job.plans)}."
+            )
     _require_topics(jobs, settings)
     slots = _slots(jobs, triggers, options.state_partitions)
     with _signals() as received:
@@ -80,16 +82,23 @@ def _require_topics(jobs: list[Job], settings: Settings) -> None:
 
 
 def start(
-    spark: SparkSession, job: Job, trigger: Trigger, settings: Settings, options: RunOptions, job_options: JobOptions
+    spark: SparkSession,
+    job: Job,
+    trigger: Trigger,
+    settings: Settings,
+    options: RunOptions,
+    job_options: JobOptions,
 ) -> list[StreamingQuery]:
     """Start the two queries of a job, its results and its dead letters, and return them."""
     plan = job.plans[trigger]
 
-    def begin(name: str, plan_name: str, shape: dict[str, str], records: DataFrame, mode: str) -> StreamingQuery:
+    def begin(
+        records: DataFrame, sink: Topic, name: str, plan_name: str, mode: str, shape: dict[str, str]
+    ) -> StreamingQuery:
         identity = checkpoints.Identity(name, plan_name, job.rules_version, settings.topic_prefix, shape)
         path = checkpoints.claim(options.checkpoint_root, identity)
-        sink = DEAD_LETTERS if name.endswith(_LETTERS) else job.sink
-        return kafka.write_topic(records, settings, sink, name, path, mode, trigger, options.batch_for(trigger))
+        query = kafka.QueryOptions(name, path, mode, trigger, options.batch_for(trigger))
+        return kafka.write_topic(records, settings, sink, query)
 
     def parsed() -> DataFrame:
         raw = kafka.read_topic(spark, settings, job.source, trigger, options.read)
@@ -98,15 +107,11 @@ def start(
 
     results = plan.records(parsing.readable(parsed()), job_options)
     letters = dead_letters(parsing.unreadable(parsed()), job.source.name)
-    mode = plan.output_mode(job_options)
-    letters_plan = "real-time" if trigger is Trigger.REAL_TIME else "micro-batch"
+    shape = _shape(job, plan, options, job_options)
     return [
-        begin(job.name, plan.name, _shape(job, plan, options, job_options), results, mode),
-        begin(job.name + _LETTERS, letters_plan, {}, letters, "update" if trigger is Trigger.REAL_TIME else "append"),
+        begin(results, job.sink, job.name, plan.name, plan.output_mode(job_options), shape),
+        begin(letters, DEAD_LETTERS, f"{job.name}-dead-letters", plan.name, "update", {}),
     ]
-
-
-_LETTERS = "-dead-letters"
 
 
 def _shape(job: Job, plan: Plan, options: RunOptions, job_options: JobOptions) -> dict[str, str]:

@@ -38,7 +38,9 @@ CONFIG = {
 }
 
 
-def new_session(settings: Settings, slots: int, state_partitions: int, extra: dict[str, str] | None = None) -> SparkSession:
+def new_session(
+    settings: Settings, slots: int, state_partitions: int, extra: dict[str, str] | None = None
+) -> SparkSession:
     """Return the session of this process.
 
     `slots` is how many tasks can run at once in local mode (real-time queries hold theirs for ever),
@@ -48,7 +50,8 @@ def new_session(settings: Settings, slots: int, state_partitions: int, extra: di
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     java()
     connector = ",".join(str(path) for path in jar_paths("spark", settings))
-    config = CONFIG | {
+    config: dict[str, str | bool | int | float | None] = {
+        **CONFIG,
         "spark.sql.shuffle.partitions": str(state_partitions),
         "spark.jars": connector,
         "spark.driver.memory": "1g",
@@ -59,6 +62,6 @@ def new_session(settings: Settings, slots: int, state_partitions: int, extra: di
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit, which names the master itself
         builder = builder.master(f"local[{slots}]")
     try:
-        return builder.config(map=config | (extra or {})).getOrCreate()
+        return builder.config(map={**config, **(extra or {})}).getOrCreate()
     except PySparkException as error:
         raise PersonError(f"Spark did not start: {str(error).splitlines()[0]}") from error
