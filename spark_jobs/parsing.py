@@ -20,7 +20,11 @@ from events.spark_schemas import is_id, spark_schema
 FUTURE_TOLERANCE = "5 minutes"
 """How far ahead of its append time an event may be before a job by event time sets it aside."""
 
-_JSON_OPTIONS = {"allowNonNumericNumbers": "false", "allowSingleQuotes": "false"}
+_JSON_OPTIONS = {
+    "allowNonNumericNumbers": "false",
+    "allowSingleQuotes": "false",
+    "columnNameOfCorruptRecord": "faulty",
+}
 _FIRST_OF_OTHER_JSON = (
     '-0123456789tf{["'  # how a number, a boolean, an object, an array, and 1e999 as text begin
 )
@@ -72,7 +76,7 @@ class _Check:
 def _envelope(schema: str) -> Column:
     text = F.col("value").cast("string")
     whole = F.concat(F.lit('{"record":'), text, F.lit(',"complete":true}'))
-    return F.from_json(whole, f"record STRUCT<{schema}>, complete BOOLEAN", _JSON_OPTIONS)
+    return F.from_json(whole, f"record STRUCT<{schema}>, complete BOOLEAN, faulty STRING", _JSON_OPTIONS)
 
 
 def _is_alone() -> Column:
@@ -112,6 +116,8 @@ def _error(fields: list[T.StructField], record: type[msgspec.Struct]) -> Column:
     ]
     for field in fields:
         checks += _field_checks(field, is_id(record, field.name))
+    # The parser goes on after a fault inside a field, and makes the field null, as if it were absent.
+    checks.append(_Check(F.col("json.faulty").isNull(), "the value is not one JSON object"))
     texts = [field for field in fields if isinstance(field.dataType, T.StringType)]
     text_checks = _text_checks(texts)
     good = _all(checks) & F.when(_may_be_other_json(texts), _all(text_checks)).otherwise(F.lit(True))
