@@ -1,4 +1,4 @@
-"""Readings as a topic may hold them (gaps, copies, late arrivals, wrong clocks), and what of alerts to compare."""
+"""Readings as a topic may hold them: gaps, copies, late arrivals, wrong clocks. What of alerts to compare."""
 
 from collections.abc import Iterable, Mapping
 from random import Random

@@ -1,0 +1,26 @@
+"""A local Spark session for all tests of a run, set up as the jobs set up theirs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from events.settings import Settings
+from spark_jobs.session import new_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Run one session; small, since its tables are."""
+    settings = Settings(rackstream_jars=Settings().jars_dir, rackstream_home=tmp_path_factory.mktemp("spark"))
+    session = new_session(settings, slots=2, state_partitions=2)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    return tmp_path

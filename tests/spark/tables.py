@@ -1,0 +1,51 @@
+"""Small tables in the shape in which Kafka hands over records."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from events.records import RackReading, encode
+from tests.spark.histories import reading
+
+APPENDED = datetime(2026, 11, 18, 12, 0, 0, tzinfo=UTC)
+"""The append time of every record here: later than T0 of `histories`, so that no reading is ahead of it."""
+
+_GOOD = encode(reading(1))
+
+
+def kafka_table(
+    spark: SparkSession, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+) -> DataFrame:
+    """Return records of partition 0 with offsets from 0, in one task, so that their order is kept."""
+    count = len(values)
+    table = pa.table(
+        {
+            "key": pa.array(keys or [b"rack-0001"] * count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([APPENDED] * count, pa.timestamp("us", "UTC")),
+        }
+    )
+    return spark.createDataFrame(table).coalesce(1)
+
+
+def readings_table(spark: SparkSession, readings: Sequence[RackReading]) -> DataFrame:
+    """Return readings as records of a topic."""
+    return kafka_table(spark, [encode(reading) for reading in readings])
+
+
+def with_field(field: str, as_json: str | bytes) -> bytes:
+    """Return the good reading with one field's JSON replaced, or the field added."""
+    fields = {name: json.dumps(value).encode() for name, value in json.loads(_GOOD).items()}
+    fields[field] = as_json.encode() if isinstance(as_json, str) else as_json
+    return b"{" + b",".join(b'"%s":%s' % (name.encode(), value) for name, value in fields.items()) + b"}"
+
+
+def without(field: str) -> bytes:
+    fields = json.loads(_GOOD)
+    del fields[field]
+    return json.dumps(fields).encode()
