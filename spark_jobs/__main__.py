@@ -2,6 +2,7 @@
 
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -91,7 +92,9 @@ def run(
         progress=progress,
     )
     job_options = JobOptions(window, slide, watermark, output_mode, racks)
-    status = running.run([JOBS[name] for name in names], settings.load(), options, job_options)
+    status = running.run(
+        [JOBS[name] for name in names], settings.load(), options, job_options, partial(typer.echo, err=True)
+    )
     raise typer.Exit(status)
 
 

@@ -47,8 +47,16 @@ class RunOptions:
         return self.batch or (timedelta(minutes=5) if trigger is Trigger.REAL_TIME else timedelta(0))
 
 
-def run(jobs: list[Job], settings: Settings, options: RunOptions, job_options: JobOptions) -> int:
+def run(
+    jobs: list[Job],
+    settings: Settings,
+    options: RunOptions,
+    job_options: JobOptions,
+    tell: Callable[[str], None],
+) -> int:
     """Run the jobs until they end, a query dies or a signal comes; return the exit status.
+
+    What happens is told in a line each: what reads and writes what, and what was read at the end.
 
     0: available-now read all there was, or SIGTERM came. 1: a query died (said in a sentence). 130: Ctrl-C.
     """
@@ -61,6 +69,7 @@ def run(jobs: list[Job], settings: Settings, options: RunOptions, job_options: J
     _require_topics(jobs, settings)
     slots = _slots(jobs, triggers, options.state_partitions)
     with _signals() as received:
+        tell("starting Spark ...")
         spark = new_session(settings, slots, options.state_partitions, dict(options.conf))
         if options.progress:
             spark.streams.addListener(ProgressLog(options.progress))
@@ -68,7 +77,8 @@ def run(jobs: list[Job], settings: Settings, options: RunOptions, job_options: J
         try:
             for job in jobs:
                 queries += start(spark, job, triggers[job.name], settings, options, job_options)
-            return _watch(queries, lambda: next(iter(received), None))
+                tell(f"{job.name} ({triggers[job.name]}): {job.source.name} -> {job.sink.name}")
+            return _watch(queries, lambda: next(iter(received), None), tell)
         finally:
             _stop(spark, queries)
 
@@ -129,7 +139,9 @@ def _slots(jobs: list[Job], triggers: dict[str, Trigger], state_partitions: int)
     return sum(2 * job.source.partitions + state_partitions for job in real_time) + SPARE_SLOTS
 
 
-def _watch(queries: list[StreamingQuery], signal_received: Callable[[], int | None]) -> int:
+def _watch(
+    queries: list[StreamingQuery], signal_received: Callable[[], int | None], tell: Callable[[str], None]
+) -> int:
     alive = list(queries)
     while alive:
         number = signal_received()
@@ -141,6 +153,7 @@ def _watch(queries: list[StreamingQuery], signal_received: Callable[[], int | No
                 if failure is not None:
                     raise PersonError(f"{query.name} ended: {explain(failure)}")
                 alive.remove(query)
+                tell(f"{query.name}: read all there was")
         time.sleep(0.2)
     return 0
 

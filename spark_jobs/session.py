@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -61,7 +63,25 @@ def new_session(
     builder = SparkSession.builder.appName("rackstream")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit, which names the master itself
         builder = builder.master(f"local[{slots}]")
+    log = settings.rackstream_home / "spark.log"
     try:
-        return builder.config(map={**config, **(extra or {})}).getOrCreate()
+        with _standard_error_to(log):
+            return builder.config(map={**config, **(extra or {})}).getOrCreate()
     except PySparkException as error:
-        raise PersonError(f"Spark did not start: {str(error).splitlines()[0]}") from error
+        reason = str(error).splitlines()[0]
+        raise PersonError(f"Spark did not start ({reason}): see {log} for its own words.") from None
+
+
+@contextmanager
+def _standard_error_to(log: Path) -> Iterator[None]:
+    """Let the JVM started meanwhile, and its Python workers, write their errors to a file: for bugs, not for people."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    ours = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
