@@ -13,6 +13,7 @@ HOT, AT, BELOW, COLD = 104.5, 100.0, 99.99, 70.0
 """Around 100 °C, the threshold of a rack that no inventory names."""
 
 _HOUR_MS = 3_600_000
+_HOT_SPELL, _COLD_SPELL = [HOT, HOT, HOT, AT, AT, AT, BELOW, COLD], [COLD, COLD, COLD, BELOW, HOT]
 _JOBS_OWN_FIELDS = {"detected_time", "summary"}
 
 
@@ -36,15 +37,17 @@ def reading(
 def deliveries(random: Random, rack: str = "rack-0001", readings: int = 12) -> list[RackReading]:
     """Return one rack's readings in the order of a topic, each there one to three times.
 
-    Hot ones prevail, so that the state changes often. Ids do not sort as numbers do, and clocks may be wrong.
+    Hot spells prevail, so that the state changes often. Ids do not sort as numbers do, and clocks may be wrong.
     """
-    sequence = 0
+    sequence, spell = 0, _HOT_SPELL
     sent: list[tuple[int, RackReading]] = []
     for place in range(readings):
         sequence += random.choice([1, 1, 1, 2, 9])
+        if random.random() < 0.2:
+            spell = random.choice([_HOT_SPELL, _COLD_SPELL])
         measured = reading(
             sequence,
-            random.choice([HOT, HOT, HOT, AT, AT, BELOW, COLD]),
+            random.choice(spell),
             rack,
             event_id=f"{random.randrange(1 << 24):06x}-{rack}-{sequence}",
             event_time=to_text(T0 + 1000 * sequence + random.choice([0, 0, 0, -_HOUR_MS, 10_000 * _HOUR_MS])),

@@ -13,7 +13,7 @@ from events.records import RackReading
 from events.times import to_ms
 from producer.oracle import alert_id, overheating_alerts
 from spark_jobs.overheating_state import OverheatingProcessor, RackHistory, Reading
-from tests.spark.histories import AT, BELOW, COLD, HOT, deliveries, reading
+from tests.spark.histories import AT, BELOW, COLD, HOT, T0, deliveries, reading
 
 Change = tuple[str, str, list[str]]
 """The alert's id, which tells its decider, the new state, and the ids of the evidence."""
@@ -123,7 +123,7 @@ def batch(history: list[RackReading], first_offset: int) -> pd.DataFrame:
         )
         for at, taken in enumerate(history)
     ]
-    names = ["timestamp", "partition", "offset", *Reading._fields, "site_id"]
+    names = ["append_ms", "partition", "offset", *Reading._fields, "site_id"]
     return pd.DataFrame(rows, columns=names).assign(threshold_c=THRESHOLD)
 
 
@@ -179,6 +179,6 @@ def test_a_row_of_the_processor_has_everything_that_an_alert_needs() -> None:
 
 def test_offsets_of_one_append_time_order_what_the_clock_cannot() -> None:
     history = [reading(1, HOT), reading(2, HOT), reading(4, HOT), reading(3, COLD)]
-    rows = batch(history, 0).assign(timestamp=pd.Timestamp(1_000_000)).iloc[::-1]
+    rows = batch(history, 0).assign(append_ms=T0).iloc[::-1]
     found = by_processor(TwsTester(OverheatingProcessor(), outputMode="Update"), "rack-0001", rows)
     assert found == LATE_CORRECTION
