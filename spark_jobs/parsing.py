@@ -1,9 +1,9 @@
 """From a topic's bytes to typed columns, and the reason why a record could not be read.
 
 `from_json` alone is too kind: it takes a number where the schema says text, and what follows the closing brace. So
-the text is parsed inside an envelope whose end must be seen, and text fields that could be something else's
-rendering (`5`, `true`, `{"a": 1}`) have their JSON type looked up. The look-up costs as much as the parse, hence only
-for the few records that need it; so does the sentence that says what is wrong.
+the text is parsed inside an envelope that anything else in it would break, and text fields that could be something
+else's rendering (`5`, `true`, `{"a": 1}`) have their JSON type looked up. The look-up costs as much as the parse, hence
+only for the few records that need it; so does the sentence that says what is wrong.
 """
 
 from dataclasses import dataclass
@@ -74,19 +74,12 @@ class _Check:
 
 
 def _envelope(schema: str) -> Column:
+    """Return the text parsed as one of exactly two records of a list: whatever else is in the value breaks that."""
     text = F.col("value").cast("string")
-    whole = F.concat(F.lit('{"record":'), text, F.lit(',"complete":true}'))
-    return F.from_json(whole, f"record STRUCT<{schema}>, complete BOOLEAN, faulty STRING", _JSON_OPTIONS)
-
-
-def _is_alone() -> Column:
-    """Tell whether the value is no more than one JSON value, as one that closes the envelope itself would be.
-
-    A flat object ends at its first brace. Any other value is counted in a list, which what closes the envelope breaks.
-    """
-    text = F.col("value").cast("string")
-    flat = F.startswith(text, F.lit("{")) & (F.instr(text, "}") == F.char_length(text))
-    return flat | (F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))) == 1)
+    whole = F.concat(F.lit('{"records":['), text, F.lit(',{"complete":true}]}'))
+    return F.from_json(
+        whole, f"records ARRAY<STRUCT<{schema}, complete BOOLEAN>>, faulty STRING", _JSON_OPTIONS
+    )
 
 
 def _wire_type(field: T.StructField) -> str:
@@ -94,7 +87,7 @@ def _wire_type(field: T.StructField) -> str:
 
 
 def _wire(field: T.StructField) -> Column:
-    return F.col(f"json.record.{field.name}")
+    return F.col("json.records")[0][field.name]
 
 
 def _typed(field: T.StructField) -> Column:
@@ -110,7 +103,9 @@ def _error(fields: list[T.StructField], record: type[msgspec.Struct]) -> Column:
         _Check(F.length("value") > 0, "the value is empty"),
         _Check(F.is_valid_utf8("value"), "the value is not UTF-8"),
         _Check(
-            F.col("json.complete") & F.col("json.record").isNotNull() & _is_alone(),
+            (F.size("json.records") == 2)
+            & F.col("json.records")[0].isNotNull()
+            & F.col("json.records")[1]["complete"],
             "the value is not one JSON object",
         ),
     ]
@@ -165,7 +160,7 @@ def _may_be_other_json(texts: list[T.StructField]) -> Column:
 
 
 def _text_checks(texts: list[T.StructField]) -> list[_Check]:
-    variants = _envelope(", ".join(f"{field.name} VARIANT" for field in texts)).getField("record")
+    variants = _envelope(", ".join(f"{field.name} VARIANT" for field in texts)).getField("records")[0]
     checks = []
     for field in texts:
         is_text = F.schema_of_variant(variants.getField(field.name)).eqNullSafe("STRING")
