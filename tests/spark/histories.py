@@ -13,7 +13,7 @@ HOT, AT, BELOW, COLD = 104.5, 100.0, 99.99, 70.0
 """Around 100 °C, the threshold of a rack that no inventory names."""
 
 _HOUR_MS = 3_600_000
-_HOT_SPELL, _COLD_SPELL = [HOT, HOT, HOT, AT, AT, AT, BELOW, COLD], [COLD, COLD, COLD, BELOW, HOT]
+_HOT_SPELL, _COLD_SPELL = [HOT, HOT, HOT, AT, AT, AT, BELOW], [COLD, COLD, BELOW, HOT]
 _JOBS_OWN_FIELDS = {"detected_time", "summary"}
 
 
@@ -43,8 +43,8 @@ def deliveries(random: Random, rack: str = "rack-0001", readings: int = 12) -> l
     sent: list[tuple[int, RackReading]] = []
     for place in range(readings):
         sequence += random.choice([1, 1, 1, 2, 9])
-        if random.random() < 0.2:
-            spell = random.choice([_HOT_SPELL, _COLD_SPELL])
+        if random.random() < 0.25:
+            spell = random.choice([_HOT_SPELL, _HOT_SPELL, _COLD_SPELL])
         measured = reading(
             sequence,
             random.choice(spell),
