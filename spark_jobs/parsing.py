@@ -74,12 +74,17 @@ class _Check:
 
 
 def _envelope(schema: str) -> Column:
-    """Return the text parsed as one of exactly two records of a list: whatever else is in the value breaks that."""
-    text = F.col("value").cast("string")
-    whole = F.concat(F.lit('{"records":['), text, F.lit(',{"complete":true}]}'))
-    return F.from_json(
-        whole, f"records ARRAY<STRUCT<{schema}, complete BOOLEAN>>, faulty STRING", _JSON_OPTIONS
-    )
+    """Return the text parsed as one of exactly two records of a list: whatever else is in the value breaks that.
+
+    The other record is the value's hash, so that no value can bring it along and close the list itself.
+    """
+    text, seal = F.col("value").cast("string"), F.xxhash64("value").cast("string")
+    whole = F.concat(F.lit('{"records":['), text, F.lit(',{"seal":'), seal, F.lit("}]}"))
+    return F.from_json(whole, f"records ARRAY<STRUCT<{schema}, seal BIGINT>>, faulty STRING", _JSON_OPTIONS)
+
+
+def _record(envelope: Column, place: int = 0) -> Column:
+    return F.get(envelope.getField("records"), F.lit(place))  # null where there is none; [place] would end the query
 
 
 def _wire_type(field: T.StructField) -> str:
@@ -87,7 +92,7 @@ def _wire_type(field: T.StructField) -> str:
 
 
 def _wire(field: T.StructField) -> Column:
-    return F.col("json.records")[0][field.name]
+    return _record(F.col("json")).getField(field.name)
 
 
 def _typed(field: T.StructField) -> Column:
@@ -104,8 +109,8 @@ def _error(fields: list[T.StructField], record: type[msgspec.Struct]) -> Column:
         _Check(F.is_valid_utf8("value"), "the value is not UTF-8"),
         _Check(
             (F.size("json.records") == 2)
-            & F.col("json.records")[0].isNotNull()
-            & F.col("json.records")[1]["complete"],
+            & _record(F.col("json")).isNotNull()
+            & (_record(F.col("json"), 1).getField("seal") == F.xxhash64("value")),
             "the value is not one JSON object",
         ),
     ]
@@ -160,7 +165,7 @@ def _may_be_other_json(texts: list[T.StructField]) -> Column:
 
 
 def _text_checks(texts: list[T.StructField]) -> list[_Check]:
-    variants = _envelope(", ".join(f"{field.name} VARIANT" for field in texts)).getField("records")[0]
+    variants = _record(_envelope(", ".join(f"{field.name} VARIANT" for field in texts)))
     checks = []
     for field in texts:
         is_text = F.schema_of_variant(variants.getField(field.name)).eqNullSafe("STRING")
