@@ -23,7 +23,8 @@ FRAGMENTS = [
     *b"{ } [ ] , : \" \\ ' - 0 7 . e \n \t \x00 \x1f \x7f \xff \xc3 \xed\xa0\x80 / +".split(b" "),
     *(text.encode() for text in (" ", "é", '"é"', "🔥", "\ufeff", "\u2028")),
     *rb'\u0041 \ud800 \udc00\ud800 \n \q \" null true false NaN -Infinity 1e999 1e5 -0 "" "7" {} []'.split(),
-    *rb',"x":1 ,"x":{"y":[1,2]} ,"x":"}" ,"complete":true} ],"x":[1 1,"record": "sequence":3, {"a":'.split(),
+    *rb',"x":1 ,"x":{"y":[1,2]} ,"x":"}" ,"complete":true} ,{"complete":true}]} ],"x":[1 1,"record":'.split(),
+    *rb']} "sequence":3, {"a":'.split(),
     *b'"rack_id" "event_time" "2026-02-30T00:00:00Z" "2026-11-21T06:26:00Z" Z // /**/'.split(),
 ]
 
