@@ -1,5 +1,6 @@
 """Start the queries of some jobs in one session, and watch over them until they end."""
 
+import logging
 import re
 import signal
 import time
@@ -176,6 +177,7 @@ def explain(failure: Exception) -> str:
 
 def _stop(spark: SparkSession, queries: list[StreamingQuery]) -> None:
     """Stop in order. Where the signal reached the JVM too it is on its way out: that is an end as well."""
+    logging.disable(logging.CRITICAL)  # py4j logs each call to a JVM that is gone
     with suppress(PySparkException, Py4JError, OSError):
         for query in queries:
             query.stop()
