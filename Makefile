@@ -4,7 +4,7 @@ PY = .venv/bin/python
 COMPOSE ?= docker compose
 export RUFF_CACHE_DIR = .rackstream/ruff
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format broker broker-down status bench lock up down logs clean clean-runs
+.PHONY: help setup demo test lint format broker broker-down status bench up down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
