@@ -28,7 +28,9 @@ def dead_letters(unreadable: DataFrame, source_topic: str) -> DataFrame:
             "offset",
             F.when(F.is_valid_utf8(value), _cut_text(value)).alias("value"),
             # Spark breaks it into lines of 76 characters, as for a letter of the other kind.
-            F.translate(F.base64(F.substring(value, 1, CUT_BYTES // 4 * 3)), "\r\n", "").alias("value_base64"),
+            F.translate(F.base64(F.substring(value, 1, CUT_BYTES // 4 * 3)), "\r\n", "").alias(
+                "value_base64"
+            ),
             F.coalesce(F.octet_length(value), F.lit(0)).alias("value_size"),
             "error",
             F.timestamp_millis(wall_clock_ms()).alias("seen_time"),

@@ -24,7 +24,7 @@ CONFIG = {
     ),
     # Uploads what changed instead of whole files at each commit.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Names each version of the state by who wrote it: by number alone, a task that was taken for dead could be believed.
+    # Names a version of state by who wrote it: by number alone, a task taken for dead could be believed.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     # Counting rows costs a read before every write.
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",

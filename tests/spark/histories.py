@@ -34,7 +34,9 @@ def reading(
     return RackReading(**fields | changes)
 
 
-def deliveries(random: Random, rack: str = "rack-0001", readings: int = 12) -> list[RackReading]:
+def deliveries(
+    random: Random, rack: str = "rack-0001", readings: int = 12, start_ms: int = T0
+) -> list[RackReading]:
     """Return one rack's readings in the order of a topic, each there one to three times.
 
     Hot spells prevail, so that the state changes often. Ids do not sort as numbers do, and clocks may be wrong.
@@ -50,7 +52,9 @@ def deliveries(random: Random, rack: str = "rack-0001", readings: int = 12) -> l
             random.choice(spell),
             rack,
             event_id=f"{random.randrange(1 << 24):06x}-{rack}-{sequence}",
-            event_time=to_text(T0 + 1000 * sequence + random.choice([0, 0, 0, -_HOUR_MS, 10_000 * _HOUR_MS])),
+            event_time=to_text(
+                start_ms + 1000 * sequence + random.choice([0, 0, 0, -_HOUR_MS, 10_000 * _HOUR_MS])
+            ),
         )
         copies = random.choice([1, 1, 1, 2, 3])
         sent += [(place + random.choice([0, 0, 0, 0, 1, 2, 4, 15]), measured) for _ in range(copies)]

@@ -1,0 +1,236 @@
+"""The rack jobs against a real broker: all triggers give what the oracle asks for, through kills and new partitions."""
+
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from kafka import KafkaAdminClient
+
+from broker.server import RunningBroker
+from broker.topics import create_topics
+from events.inventory import write_inventory
+from events.records import InventoryRack
+from events.topics import ALERTS, RACK_READINGS
+from tests.spark.contents import (
+    BAD_VALUES,
+    differences,
+    racks_in_warning,
+    racks_in_warning_by_the_oracle,
+    send,
+    topic_contents,
+)
+from tests.spark.histories import HOT
+from tests.support import Kafka, eventually, kill, program, run
+
+pytestmark = pytest.mark.broker
+
+BOTH = ("overheating", "rack_temperature")
+# Clocks in the histories are up to an hour wrong: none of these readings is to be late for its window.
+NONE_LATE = "--watermark=3 days"
+
+
+class Pipeline:
+    """Topics, checkpoints and an inventory of a test's own, and the jobs over them."""
+
+    def __init__(self, kafka: Kafka, folder: Path) -> None:
+        self.kafka, self.folder = kafka, folder
+        self.root, self.output = folder / "checkpoints", folder / "output.log"
+        self.thresholds: dict[str, float] = {}
+
+    def know(self, racks: list[str], threshold_c: float) -> None:
+        """Put racks into the inventory."""
+        self.thresholds = dict.fromkeys(racks, threshold_c)
+        write_inventory(
+            self.folder / "racks.jsonl",
+            [
+                InventoryRack(
+                    rack_id=rack,
+                    site_id="site-a",
+                    device_type="gpu",
+                    threshold_c=threshold_c,
+                    readings_per_second=1.0,
+                )
+                for rack in racks
+            ],
+        )
+
+    def command(self, *options: str, jobs: tuple[str, ...] = BOTH) -> list[str]:
+        """Return the command line that runs the jobs here."""
+        inventory = [f"--inventory={self.folder / 'racks.jsonl'}"] if self.thresholds else []
+        return ["spark_jobs", "run", *jobs, f"--checkpoint-root={self.root}", *inventory, *options]
+
+    @contextmanager
+    def running(self, *options: str, jobs: tuple[str, ...] = BOTH) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run the jobs beside the test; on leaving, nothing of them is left."""
+        with program(*self.command(*options, jobs=jobs), env=self.kafka.env, output=self.output) as process:
+            try:
+                yield process
+            finally:
+                kill_tree(process)
+
+    def until(self, process: "subprocess.Popen[bytes]", look: Callable[[], object]) -> None:
+        """Wait for a condition, for as long as the jobs run."""
+
+        def alive() -> object:
+            assert process.poll() is None, self.output.read_text(encoding="utf-8")[-2000:]
+            return look()
+
+        eventually(alive, timeout_s=120, every_s=0.05)
+
+    def batches(self, job: str, plan: str, kind: str) -> set[int]:
+        """Return the numbers of the batches in a query's log: `offsets` (begun) or `commits` (done)."""
+        folder = self.root / job / plan / "v1" / self.kafka.prefix / kind
+        return {int(file.name) for file in folder.glob("*") if file.name.isdigit()}
+
+    def wrong(self, jobs: tuple[str, ...] = BOTH) -> dict[str, list[object]]:
+        """Return how the outputs differ from what they must be: not at all when all is right."""
+        return differences(self.kafka, self.thresholds, jobs)
+
+
+def kill_tree(process: "subprocess.Popen[bytes]") -> None:
+    """End a program and all that it started, as a power cut would."""
+    if process.poll() is None:
+        family = family_of(process)
+        for member in family:
+            member.suspend()
+        for member in family:
+            member.kill()
+        process.wait(timeout=60)
+        psutil.wait_procs(family, timeout=60)
+
+
+def family_of(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
+    parent = psutil.Process(process.pid)
+    return [parent, *parent.children(recursive=True)]
+
+
+def none_is_left(family: list[psutil.Process]) -> None:
+    eventually(
+        lambda: [p for p in family if p.is_running() and p.status() != "zombie"], lambda left: not left
+    )
+
+
+@pytest.fixture
+def pipeline(broker: RunningBroker, tmp_path: Path) -> Pipeline:
+    kafka = Kafka(broker.bootstrap, f"jobs-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
+    create_topics(kafka.bootstrap, kafka.prefix)
+    return Pipeline(kafka, tmp_path)
+
+
+def test_available_now_reads_all_there_is_and_gives_each_alert_window_and_letter(pipeline: Pipeline) -> None:
+    contents = topic_contents(1, racks=30, readings=40)
+    pipeline.know([f"rack-1-{number:03d}" for number in range(10)], HOT)
+    send(pipeline.kafka, contents)
+    now = pipeline.command("--trigger=available-now", NONE_LATE)
+    done = run(*now, env=pipeline.kafka.env)
+    assert (done.returncode, pipeline.wrong()) == (0, {}), done.stderr[-2000:]
+    alerts = pipeline.kafka.read_all(ALERTS)
+    assert len(alerts) == len({record.value for record in alerts}) > 100
+    assert all(record.key and record.key.startswith(b"rack-1-") for record in alerts)
+
+    # What was read once is not read again, and other options do not go on from its state.
+    send(pipeline.kafka, [(b"late", value) for value in BAD_VALUES[:3]])
+    assert run(*now, env=pipeline.kafka.env).returncode == 0
+    assert pipeline.wrong() == {}
+    assert len(pipeline.kafka.read_all(ALERTS)) == len(alerts)
+    other = run(*now, "--window=20 minutes", "--state-partitions=8", env=pipeline.kafka.env)
+    assert other.returncode == 1
+    assert other.stderr.splitlines()[-1].startswith("spark_jobs: the checkpoint ")
+    assert "state_partitions was 4 and is 8 now" in other.stderr
+    assert "Traceback" not in other.stderr
+
+
+def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(pipeline: Pipeline) -> None:
+    contents = topic_contents(2, racks=30, readings=40)
+    pipeline.know([f"rack-2-{number:03d}" for number in range(10)], HOT)
+    part = len(contents) // 4
+    alerts = 0
+
+    def has_more_alerts() -> bool:
+        return len(pipeline.kafka.read_all(ALERTS)) > alerts
+
+    send(pipeline.kafka, contents[:part])
+    with pipeline.running("--batch-seconds=60", NONE_LATE) as process:
+        pipeline.until(process, has_more_alerts)
+        kill_tree(process)
+    assert not pipeline.batches("overheating", "real-time", "commits"), "killed in the first batch"
+
+    send(pipeline.kafka, contents[part : 2 * part])
+    with pipeline.running("--batch-seconds=5", NONE_LATE) as process:
+        pipeline.until(process, lambda: 1 in pipeline.batches("overheating", "real-time", "commits"))
+        kill_tree(process)
+
+    alerts = len(pipeline.kafka.read_all(ALERTS))
+    send(pipeline.kafka, contents[2 * part : 3 * part])
+    with pipeline.running("--batch-seconds=5", NONE_LATE) as process:
+        pipeline.until(process, has_more_alerts)
+        family = family_of(process)
+        kill(process, signal.SIGKILL)
+        none_is_left(family)  # the JVM ends with the program that started it
+
+    send(pipeline.kafka, contents[3 * part :])
+    with pipeline.running("--batch-seconds=5", NONE_LATE) as process:
+        pipeline.until(process, lambda: not pipeline.wrong())
+        family = family_of(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=15) == 0
+        none_is_left(family)
+    assert "Traceback" not in pipeline.output.read_text(encoding="utf-8")
+    assert pipeline.wrong() == {}
+
+
+def test_micro_batches_are_right_after_kills_at_any_moment(pipeline: Pipeline) -> None:
+    contents = topic_contents(3, racks=30, readings=40)
+    pipeline.know([f"rack-3-{number:03d}" for number in range(10)], HOT)
+    options = ["--trigger=micro-batch", "--records-per-batch=200", NONE_LATE]
+
+    def begun() -> set[int]:
+        done = pipeline.batches("overheating", "micro-batch", "commits")
+        return {n for n in pipeline.batches("overheating", "micro-batch", "offsets") if n not in done}
+
+    send(pipeline.kafka, contents[: len(contents) // 2])
+    with pipeline.running(*options) as process:
+        pipeline.until(process, begun)
+        kill_tree(process)
+    assert not pipeline.batches("overheating", "micro-batch", "commits"), "killed in the first batch"
+
+    with pipeline.running(*options) as process:
+        pipeline.until(process, lambda: 1 in pipeline.batches("overheating", "micro-batch", "commits"))
+        kill_tree(process)
+
+    send(pipeline.kafka, contents[len(contents) // 2 :])
+    with pipeline.running(*options) as process:
+        pipeline.until(process, lambda: any(number >= 3 for number in begun()))
+        kill_tree(process)
+
+    done = run(*pipeline.command("--trigger=available-now", NONE_LATE), env=pipeline.kafka.env)
+    assert (done.returncode, pipeline.wrong()) == (0, {}), done.stderr[-2000:]
+
+
+def test_partitions_added_while_it_runs_leave_every_rack_in_its_right_state(pipeline: Pipeline) -> None:
+    contents = topic_contents(4, racks=40, readings=30)
+    half = len(contents) // 2
+    jobs = ("overheating",)
+    send(pipeline.kafka, contents[:half])
+    with pipeline.running("--batch-seconds=5", jobs=jobs) as process:
+        pipeline.until(process, lambda: not pipeline.wrong(jobs))
+        admin = KafkaAdminClient(bootstrap_servers=pipeline.kafka.bootstrap)
+        admin.create_partitions({pipeline.kafka.name(RACK_READINGS): 6})
+        admin.close()
+        eventually(lambda: len(pipeline.kafka.partitions(RACK_READINGS)), lambda count: count == 6)
+        send(pipeline.kafka, contents[half:])
+        assert {record.partition for record in pipeline.kafka.read_all(RACK_READINGS)} == set(range(6))
+        expected = racks_in_warning_by_the_oracle(pipeline.kafka)
+        assert len(expected) > 5
+        pipeline.until(process, lambda: racks_in_warning(pipeline.kafka) == expected)
+        family = family_of(process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=15) == 130
+        none_is_left(family)
+    assert "Traceback" not in pipeline.output.read_text(encoding="utf-8")
