@@ -84,7 +84,8 @@ def _envelope(schema: str) -> Column:
 
 
 def _record(envelope: Column, place: int = 0) -> Column:
-    return F.get(envelope.getField("records"), F.lit(place))  # null where there is none; [place] would end the query
+    # Null where there is none; an index in brackets would end the query.
+    return F.get(envelope.getField("records"), F.lit(place))
 
 
 def _wire_type(field: T.StructField) -> str:
