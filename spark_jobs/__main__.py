@@ -78,6 +78,8 @@ def run(
     unknown = [name for name in names if name not in JOBS]
     if unknown:
         raise cli.PersonError(f"there is no job {unknown[0]!r}: choose from {', '.join(JOBS)}.")
+    if output_mode not in ("update", "append"):
+        raise cli.PersonError(f"--output-mode {output_mode!r} is neither update nor append.")
     for setting in conf or []:
         if "=" not in setting:
             raise cli.PersonError(f"--conf {setting!r} is not of the form key=value.")

@@ -77,7 +77,10 @@ def run(
         queries: list[StreamingQuery] = []
         try:
             for job in jobs:
-                queries += start(spark, job, triggers[job.name], settings, options, job_options)
+                try:
+                    queries += start(spark, job, triggers[job.name], settings, options, job_options)
+                except (PySparkException, OSError) as error:  # an option that Spark, or the disk, does not take
+                    raise PersonError(f"{job.name} did not start: {explain(error)}") from None
                 tell(f"{job.name} ({triggers[job.name]}): {job.source.name} -> {job.sink.name}")
             return _watch(queries, lambda: next(iter(received), None), tell)
         finally:
