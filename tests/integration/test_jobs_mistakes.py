@@ -1,0 +1,102 @@
+"""What a person reads who starts jobs wrongly: one sentence, exit status 1, no stack trace."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import Kafka, free_port, run
+
+RUN = ("spark_jobs", "run", "rack_temperature", "--trigger=available-now")
+
+
+def complaint(*options: str, env: dict[str, str]) -> str:
+    """Return the one line on standard error of jobs that do not start."""
+    done = run(*RUN, *options, env=env)
+    assert done.returncode == 1, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line != "starting Spark ..."]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def test_no_broker_is_named_within_seconds() -> None:
+    server = f"127.0.0.1:{free_port()}"
+    assert complaint(env={"KAFKA_BOOTSTRAP_SERVERS": server}) == (
+        f"spark_jobs: no broker answers at {server}: start one with `python -m broker up`, "
+        "or set KAFKA_BOOTSTRAP_SERVERS to where one runs."
+    )
+
+
+@pytest.mark.broker
+def test_a_missing_topic_is_named_with_the_command_that_makes_it(topics: Kafka) -> None:
+    assert complaint(env={**topics.env, "TOPIC_PREFIX": "nowhere-"}) == (
+        "spark_jobs: the topic nowhere-rack-readings is missing: run python -m broker topics."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            ["heat_death"],
+            "spark_jobs: there is no job 'heat_death': choose from rack_temperature, overheating",
+        ),
+        (["--conf=spark.app.name"], "spark_jobs: --conf 'spark.app.name' is not of the form key=value."),
+        (
+            ["--inventory=nowhere.jsonl"],
+            "spark_jobs: the inventory nowhere.jsonl cannot be read (No such file",
+        ),
+        (["--output-mode=replace"], "spark_jobs: --output-mode 'replace' is neither update nor append."),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_told_before_anything_starts(
+    options: list[str], sentence: str
+) -> None:
+    assert complaint(*options, env={"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}).startswith(sentence)
+
+
+def test_a_trigger_that_does_not_exist_is_wrong_usage() -> None:
+    done = run("spark_jobs", "run", "overheating", "--trigger=sometimes")
+    assert done.returncode == 2
+    assert "sometimes" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        (
+            "--watermark=10 parsecs",
+            "spark_jobs: rack_temperature did not start: "
+            "[CANNOT_PARSE_INTERVAL] Unable to parse '10 parsecs'. ",
+        ),
+        (
+            "--checkpoint-root=/proc/nothing",
+            "spark_jobs: rack_temperature did not start: [Errno 2] No such file",
+        ),
+    ],
+)
+def test_what_spark_or_the_disk_does_not_take_is_told_in_a_sentence_too(
+    topics: Kafka, tmp_path: Path, option: str, sentence: str
+) -> None:
+    root = f"--checkpoint-root={tmp_path}"
+    assert complaint(root, option, env=topics.env).startswith(sentence)
+
+
+def test_the_list_names_every_job_with_its_topics_and_its_question() -> None:
+    done = run("spark_jobs", "list")
+    assert done.returncode == 0, done.stderr
+    assert [line.split("  ") for line in done.stdout.splitlines()][:2] == [
+        [
+            "rack_temperature",
+            "rack-readings -> rack-temperature",
+            "[real-time, micro-batch, available-now]",
+            "How warm is each rack, and the whole fleet?",
+        ],
+        [
+            "overheating",
+            "rack-readings -> alerts",
+            "[real-time, micro-batch, available-now]",
+            "Which racks are overheating?",
+        ],
+    ]
