@@ -1,0 +1,134 @@
+"""The documentation knows every command, option, setting, job and target, and speaks of none that is not there."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from events.settings import Settings
+from spark_jobs.registry import JOBS
+from tests.support import ROOT
+
+PROGRAMS = ("alerting", "broker", "demo", "loadtest", "producer", "spark_jobs")
+USERS_PROGRAMS = ("alerting", "broker", "producer", "spark_jobs")
+
+# What the contract promises; more may be there.
+CONTRACT = {
+    "alerting run": ["--database", "--idle-exit"],
+    "broker up": ["--port", "--data-dir"],
+    "broker down": ["--port", "--data-dir"],
+    "broker status": [],
+    "broker topics": [],
+    "producer run": [
+        "--rate",
+        "--duration",
+        "--count",
+        "--seed",
+        "--racks",
+        "--start-time",
+        "--time-scale",
+        "--flush",
+        "--scenario",
+        "--inventory",
+        "--truth",
+        "--streams",
+    ],
+    "spark_jobs list": [],
+    "spark_jobs run": ["--trigger", "--checkpoint-root", "--starting-offsets", "--inventory"],
+}
+
+
+def commands(program: str) -> dict[str, click.Command]:
+    """Return the commands of a program by how they are called: `producer run`."""
+    top = typer.main.get_command(import_module(f"{program}.__main__").app)
+    if isinstance(top, click.Group):
+        return {f"{program} {name}": command for name, command in top.commands.items()}
+    return {program: top}
+
+
+COMMANDS = {name: command for program in PROGRAMS for name, command in commands(program).items()}
+
+
+def options(name: str) -> list[click.Option]:
+    return [option for option in COMMANDS[name].params if isinstance(option, click.Option)]
+
+
+def long_names(name: str) -> set[str]:
+    return {text for option in options(name) for text in option.opts if text.startswith("--")}
+
+
+@pytest.fixture(scope="module")
+def documentation() -> str:
+    """Return all that a user may read."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in documents())
+
+
+def documents() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_a_command_of_the_contract_has_its_options(name: str) -> None:
+    assert set(CONTRACT[name]) <= long_names(name)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_explains_itself(name: str) -> None:
+    assert COMMANDS[name].help
+    assert [option.name for option in options(name) if not option.help] == []
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name.split()[0] in USERS_PROGRAMS])
+def test_every_command_and_option_is_documented(documentation: str, name: str) -> None:
+    assert f"python -m {name}" in documentation
+    missing = [option for option in long_names(name) if not re.search(rf"{option}(?![\w-])", documentation)]
+    assert sorted(missing) == []
+
+
+def test_the_documentation_calls_no_command_and_no_option_that_is_not_there(documentation: str) -> None:
+    called = re.findall(r"python -m (\w+(?: [a-z]\w*)?)((?: +[^\s`|]+)*)", documentation)
+    called = [(name, rest) for name, rest in called if name.split()[0] in PROGRAMS]
+    assert len(called) > 5
+    for name, rest in called:
+        known = name if name in COMMANDS else name.split()[0]
+        assert known in COMMANDS or known in USERS_PROGRAMS, f"python -m {name}"
+        for option in re.findall(r"--[a-z][\w-]*", rest):
+            assert known not in COMMANDS or option in long_names(known), f"python -m {name} {option}"
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_in_the_example_with_its_default_and_documented(
+    documentation: str, name: str
+) -> None:
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    default = Settings.model_fields[name].default
+    found = re.search(rf"^(# )?{name.upper()}=(.*)$", example, flags=re.MULTILINE)
+    assert found, f"{name.upper()} is not in .env.example"
+    if default is not None:
+        assert found.group(2) == str(default)
+    assert name.upper() in documentation
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_every_job_is_documented(documentation: str, name: str) -> None:
+    assert f"`{name}`" in documentation
+
+
+def test_every_target_of_make_is_described_and_every_one_spoken_of_is_there(documentation: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z][\w-]*):", makefile, flags=re.MULTILINE))
+    described = set(re.findall(r"^([a-z][\w-]*):.*## \S", makefile, flags=re.MULTILINE))
+    assert targets == described
+    spoken_of = set(re.findall(r"`?\bmake ([a-z][a-z-]+)\b(?=[`\s.,;:)])", documentation))
+    code = set(re.findall(r"(?:`|^\$? *)make ([a-z][a-z-]*)", documentation, flags=re.MULTILINE))
+    assert code & spoken_of
+    assert code <= targets, f"make {sorted(code - targets)}"
+
+
+def test_links_between_the_documents_lead_somewhere() -> None:
+    for document in documents():
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name} points to {target}"
