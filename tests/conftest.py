@@ -1,6 +1,7 @@
 """What every test can ask for: a broker of this run's own, and topics of the test's own on it."""
 
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 
@@ -13,6 +14,9 @@ from tests.support import Kafka, free_port
 
 # Brokers that live for seconds start in half the time when Java does not optimise what is soon stopped.
 os.environ.setdefault("KAFKA_HEAP_OPTS", "-Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every program that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
