@@ -79,7 +79,8 @@ def run(
             for job in jobs:
                 try:
                     queries += start(spark, job, triggers[job.name], settings, options, job_options)
-                except (PySparkException, OSError) as error:  # an option that Spark, or the disk, does not take
+                except (PySparkException, OSError) as error:
+                    # An option that Spark, or the disk, does not take.
                     raise PersonError(f"{job.name} did not start: {explain(error)}") from None
                 tell(f"{job.name} ({triggers[job.name]}): {job.source.name} -> {job.sink.name}")
             return _watch(queries, lambda: next(iter(received), None), tell)
