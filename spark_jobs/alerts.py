@@ -1,6 +1,6 @@
 """From a decision to the alert record of the contract, the same for every rule and plan."""
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from spark_jobs.dead_letters import wall_clock_ms
@@ -9,25 +9,23 @@ from spark_jobs.kafka import to_record
 ALERT_ID_HEX_DIGITS = 32
 
 
-def alert_records(decisions: DataFrame, rule: str, summary: Column) -> DataFrame:
+def alert_record(rule: str) -> list[Column]:
     """Return `key` and `value` for the topic `alerts`.
 
-    In: `subject`, `site_id`, `state`, `severity`, `event_time` (of the deciding reading), `decider` (its id) and
-    `evidence`. The id is a function of what was decided, never of when: the same topic gives the same ids.
+    Of `subject`, `site_id`, `state`, `severity`, `event_time` (of the deciding reading), `decider` (its id), `summary`
+    and `evidence`. The id is a function of what was decided, never of when: the same topic gives the same ids.
     """
     identity = F.concat_ws("|", F.lit(rule), "subject", "state", "severity", "decider")
-    return decisions.select(
-        *to_record(
-            F.col("subject"),
-            F.substring(F.sha2(identity, 256), 1, ALERT_ID_HEX_DIGITS).alias("alert_id"),
-            F.lit(rule).alias("rule"),
-            F.col("subject"),
-            F.col("site_id"),
-            F.col("state"),
-            F.col("severity"),
-            F.col("event_time"),
-            F.timestamp_millis(wall_clock_ms()).alias("detected_time"),
-            summary.alias("summary"),
-            F.col("evidence"),
-        )
+    return to_record(
+        F.col("subject"),
+        F.substring(F.sha2(identity, 256), 1, ALERT_ID_HEX_DIGITS).alias("alert_id"),
+        F.lit(rule).alias("rule"),
+        "subject",
+        "site_id",
+        "state",
+        "severity",
+        "event_time",
+        F.timestamp_millis(wall_clock_ms()).alias("detected_time"),
+        "summary",
+        "evidence",
     )

@@ -58,12 +58,16 @@ class QueryOptions:
 def write_topic(
     records: DataFrame, settings: Settings, topic: Topic, options: QueryOptions
 ) -> StreamingQuery:
-    """Start the query that writes `key` and `value` to a topic, at least once, and return it."""
+    """Start the query that writes `key` and `value` to a topic, at least once, and return it.
+
+    Where the records have a column `topic` (a name without prefix), each goes to its own.
+    """
+    name = F.col("topic") if "topic" in records.columns else F.lit(topic.name)
     writer = (
-        records.select("key", "value").writeStream.format("kafka")
+        records.select(F.concat(F.lit(settings.topic_prefix), name).alias("topic"), "key", "value")
+        .writeStream.format("kafka")
         .queryName(options.name)
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap_servers)
-        .option("topic", settings.topic(topic))
         .option("checkpointLocation", options.checkpoint)
         .option("kafka.linger.ms", "5")  # costs 5 ms at most, and saves the broker most of its requests
         .outputMode(options.output_mode)

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from events.inventory import DEFAULT_THRESHOLD_C
 from events.records import InventoryRack
 from events.topics import ALERTS, RACK_READINGS
-from spark_jobs.alerts import alert_records
+from spark_jobs.alerts import alert_record
+from spark_jobs.dead_letters import or_letters
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.overheating_state import IN_A_ROW, stateful_overheating_changes
 from spark_jobs.triggers import Trigger
@@ -82,8 +83,8 @@ def overheating_changes(readings: DataFrame) -> DataFrame:
     )
 
 
-def overheating_alerts(changes: DataFrame) -> DataFrame:
-    """Return `key` and `value` for the topic `alerts`, from the changes of either plan."""
+def overheating_decisions(changes: DataFrame) -> DataFrame:
+    """Add `state`, `severity` and `summary` to the changes of either plan: all that an alert says."""
     latest = F.element_at("evidence", -1)["temperature_c"]
     warning, threshold = F.col("warning"), F.format_string("%.1f", "threshold_c")
     summary = F.when(
@@ -98,12 +99,12 @@ def overheating_alerts(changes: DataFrame) -> DataFrame:
             "subject", F.lit(str(IN_A_ROW)), threshold, latest,
         )
     )  # fmt: skip
-    decisions = changes.select(
+    return changes.select(
         "*",
         F.when(warning, "WARNING").otherwise("NORMAL").alias("state"),
         F.when(warning, "error").otherwise("info").alias("severity"),
+        summary.alias("summary"),
     )
-    return alert_records(decisions, RULE, summary)
 
 
 def _is_new(latest: Column, arrived: Column) -> Column:
@@ -135,11 +136,13 @@ def _as_evidence(reading: Column) -> Column:
 
 
 def _real_time(readings: DataFrame, options: JobOptions) -> DataFrame:
-    return overheating_alerts(overheating_changes(with_heat(readings, options.inventory)))
+    changes = overheating_changes(with_heat(readings, options.inventory))
+    return overheating_decisions(changes).select(*alert_record(RULE))
 
 
 def _micro_batch(readings: DataFrame, options: JobOptions) -> DataFrame:
-    return overheating_alerts(stateful_overheating_changes(with_heat(readings, options.inventory)))
+    changes = stateful_overheating_changes(with_heat(readings, options.inventory))
+    return overheating_decisions(changes).select(*or_letters(alert_record(RULE), ALERTS.name))
 
 
 JOB = Job(
@@ -149,7 +152,7 @@ JOB = Job(
     rules_version="v1",
     plans={
         Trigger.REAL_TIME: Plan("real-time", _real_time, ("update",)),
-        Trigger.MICRO_BATCH: Plan("micro-batch", _micro_batch, ("update",)),
-        Trigger.AVAILABLE_NOW: Plan("micro-batch", _micro_batch, ("update",)),
+        Trigger.MICRO_BATCH: Plan("micro-batch", _micro_batch, ("update",), carries_letters=True),
+        Trigger.AVAILABLE_NOW: Plan("micro-batch", _micro_batch, ("update",), carries_letters=True),
     },
 )

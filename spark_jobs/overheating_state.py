@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 IN_A_ROW = 3
@@ -29,8 +32,26 @@ _EVIDENCE = (
 _STATE = T.StructType().add(
     "last", T.ArrayType(T.StructType([*_EVIDENCE.fields, T.StructField("hot", T.BooleanType())]))
 )
+_READINGS: dict[str, T.DataType] = {
+    "append_ms": T.LongType(),
+    "partition": T.IntegerType(),
+    "offset": T.LongType(),
+    "sequence": T.LongType(),
+    "event_id": T.StringType(),
+    "event_time": T.LongType(),
+    "temperature_c": T.DoubleType(),
+    "hot": T.BooleanType(),
+    "site_id": T.StringType(),
+    "threshold_c": T.DoubleType(),
+}
+_LETTER = T.StructType().add("letter_key", T.BinaryType()).add("letter", T.StringType())
+_PACKED = T.StructType([
+    T.StructField("rack_id", T.StringType()),
+    *(T.StructField(name, T.ArrayType(of)) for name, of in _READINGS.items()),
+    *_LETTER.fields,
+])  # fmt: skip
 _CHANGE = (
-    T.StructType()
+    T.StructType(list(_LETTER.fields))
     .add("subject", T.StringType())
     .add("site_id", T.StringType())
     .add("warning", T.BooleanType())
@@ -39,7 +60,6 @@ _CHANGE = (
     .add("threshold_c", T.DoubleType())
     .add("evidence", T.ArrayType(_EVIDENCE))
 )
-_ORDER = ["append_ms", "partition", "offset"]
 
 
 class Reading(NamedTuple):
@@ -77,22 +97,47 @@ class RackHistory:
 
 
 def stateful_overheating_changes(readings: DataFrame) -> DataFrame:
-    """Return one row per change of a rack's state.
+    """Return one row per change of a rack's state, and the letters as they came, in rows of their own.
 
-    In and out as in `overheating.overheating_changes`; in also Kafka's `timestamp`, `partition` and `offset`.
+    In and out as in `overheating.overheating_changes`; in also Kafka's `timestamp`, `partition` and `offset`, and the
+    unreadable records; in and out also `letter_key` and `letter`.
     """
+    readable = F.col("letter").isNull()
     columns = readings.select(
-        "rack_id", F.unix_millis("timestamp").alias("append_ms"), "partition", "offset", "sequence", "event_id",
-        F.unix_micros("event_time").alias("event_time"), "temperature_c", "hot", "site_id", "threshold_c",
+        F.when(readable, F.col("rack_id")).alias("rack_id"), F.unix_millis("timestamp").alias("append_ms"),
+        "partition", "offset", "sequence", "event_id", F.unix_micros("event_time").alias("event_time"),
+        "temperature_c", "hot", "site_id", "threshold_c", "letter_key", "letter",
     )  # fmt: skip
-    changes = columns.groupBy("rack_id").transformWithStateInPandas(
-        OverheatingProcessor(), outputStructType=_CHANGE, outputMode="Update", timeMode="None"
+    changes = (
+        columns.mapInArrow(_pack_by_rack, _PACKED)
+        .groupBy("rack_id")
+        .transformWithStateInPandas(
+            OverheatingProcessor(), outputStructType=_CHANGE, outputMode="Update", timeMode="None"
+        )
     )
     instant = F.timestamp_micros("event_time")
     evidence = F.transform(
         "evidence", lambda r: r.withField("event_time", F.timestamp_micros(r["event_time"]))
     )
     return changes.withColumn("event_time", instant).withColumn("evidence", evidence)
+
+
+def _pack_by_rack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put the readings of a rack into one row with lists, and a letter into a row without a rack.
+
+    State in Python is handed its rows one by one, in pandas too, at some 5 µs each: a row must hold many readings.
+    """
+    for batch in batches:
+        is_letter = batch["letter"].is_valid()
+        letters = batch.filter(is_letter)
+        yield pa.RecordBatch.from_pylist(
+            letters.select(["letter_key", "letter"]).to_pylist(), schema=to_arrow_schema(_PACKED)
+        )
+        readings = pa.table(batch.filter(pc.invert(is_letter))).group_by("rack_id", use_threads=False)
+        packed = readings.aggregate([(name, "list") for name in _READINGS])
+        nothing = {name: pa.nulls(packed.num_rows, batch.schema.field(name).type) for name in _LETTER.names}
+        columns = {name: packed[f"{name}_list"] for name in _READINGS}
+        yield from pa.table({"rack_id": packed["rack_id"], **columns, **nothing}).to_batches()
 
 
 class OverheatingProcessor(StatefulProcessor):
@@ -108,35 +153,42 @@ class OverheatingProcessor(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: N803, ARG002 - Spark's name
     ) -> Iterator[pd.DataFrame]:
-        """Take the rack's readings of this batch in the topic's order; give one row per change."""
+        """Take the rack's readings of this batch in the topic's order; give one row per change, or the letters."""
+        rack_id = key[0]
+        if rack_id is None:
+            for frame in rows:
+                yield (
+                    frame[_LETTER.names].reindex(columns=_CHANGE.names).astype(object).replace({np.nan: None})
+                )
+            return
         stored = self._state.get()
         history = RackHistory(Reading(*reading) for reading in stored[0]) if stored else RackHistory()
-        batch = pd.concat(rows, ignore_index=True)
+        packed = pd.concat(rows, ignore_index=True)
+        batch = {name: np.concatenate(packed[name].to_numpy()) for name in _READINGS}
+        order = np.lexsort([batch["offset"], batch["partition"], batch["append_ms"]])
         if not history.warning and not batch["hot"].any():
             # Cold readings alone change no NORMAL state, and only the newest can matter to later ones.
             newest = np.unique(batch["sequence"])[-IN_A_ROW:]
-            batch = batch[batch["sequence"] >= newest[0]]
-        batch = batch.sort_values(_ORDER)  # a batch brings the partitions in no order
+            order = order[batch["sequence"][order] >= newest[0]]
         changes = []
-        fields = ["sequence", "event_id", "event_time", "temperature_c", "hot"]
-        for at, reading in enumerate(map(Reading, *(batch[name].tolist() for name in fields))):
+        fields = (batch[name][order].tolist() for name in Reading._fields)
+        for at, reading in zip(order, map(Reading, *fields), strict=True):
             if history.take(reading):
-                changes.append(self._change(key[0], batch, at, reading, history))
+                rack = {
+                    "subject": rack_id,
+                    "site_id": batch["site_id"][at],
+                    "threshold_c": batch["threshold_c"][at],
+                }
+                changes.append(rack | _change(history, reading))
         self._state.update(([tuple(reading) for reading in history.last],))
         if changes:
-            yield pd.DataFrame(changes)
+            yield pd.DataFrame(changes, columns=_CHANGE.names).replace({np.nan: None})
 
-    @staticmethod
-    def _change(
-        rack_id: str, batch: pd.DataFrame, at: int, decider: Reading, history: RackHistory
-    ) -> dict[str, Any]:
-        evidence = [dict(zip(Reading._fields[:-1], reading[:-1], strict=True)) for reading in history.last]
-        return {
-            "subject": rack_id,
-            "site_id": batch["site_id"].iloc[at],
-            "warning": history.warning,
-            "event_time": decider.event_time,
-            "decider": decider.event_id,
-            "threshold_c": batch["threshold_c"].iloc[at],
-            "evidence": evidence,
-        }
+
+def _change(history: RackHistory, decider: Reading) -> dict[str, Any]:
+    return {
+        "warning": history.warning,
+        "event_time": decider.event_time,
+        "decider": decider.event_id,
+        "evidence": [dict(zip(Reading._fields[:-1], reading[:-1], strict=True)) for reading in history.last],
+    }

@@ -25,8 +25,8 @@ _JSON_OPTIONS = {
     "allowSingleQuotes": "false",
     "columnNameOfCorruptRecord": "faulty",
 }
-_FIRST_OF_OTHER_JSON = (
-    '-0123456789tf{["'  # how a number, a boolean, an object, an array, and 1e999 as text begin
+_FIRST_OF_OTHER_JSON = list(
+    b'-0123456789tf{["'  # how a number, a boolean, an object, an array, and 1e999 as text begin
 )
 _TEXT_TYPES = (T.StringType, T.TimestampType, T.DecimalType)
 
@@ -161,8 +161,19 @@ def _field_checks(field: T.StructField, limited: bool) -> list[_Check]:
 def _may_be_other_json(texts: list[T.StructField]) -> Column:
     # A lone surrogate escape becomes a question mark when read as text; only the look-up sees it.
     escaped = F.contains(F.col("value").cast("string"), F.lit("\\u"))
-    firsts = (F.substring(_wire(field), 1, 1).isin(list(_FIRST_OF_OTHER_JSON)) for field in texts)
-    return reduce(lambda a, b: a | b, firsts, escaped)
+    doubtful = (F.ascii(_wire(field)).isin(_FIRST_OF_OTHER_JSON) & ~_stands_as_text(field) for field in texts)
+    return reduce(lambda a, b: a | b, doubtful, escaped)
+
+
+def _stands_as_text(field: T.StructField) -> Column:
+    """Tell whether the value holds the field's name once, followed by its text in quotes, as written without spaces.
+
+    Half of all ids begin like a number, so that the look-up must not be their rule. Elsewhere than as the field itself
+    the name cannot stand in quotes without being there twice, or the field being absent.
+    """
+    value, name = F.col("value").cast("string"), f'"{field.name}"'
+    once = F.octet_length(F.substring_index(value, name, 2)) == F.octet_length(value)
+    return once & F.contains(value, F.concat(F.lit(f'{name}:"'), _wire(field), F.lit('"')))
 
 
 def _text_checks(texts: list[T.StructField]) -> list[_Check]:

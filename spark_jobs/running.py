@@ -21,7 +21,7 @@ from events.cli import PersonError
 from events.settings import Settings
 from events.topics import DEAD_LETTERS, Topic
 from spark_jobs import checkpoints, kafka, parsing
-from spark_jobs.dead_letters import dead_letters
+from spark_jobs.dead_letters import dead_letters, with_letters
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.progress import ProgressLog
 from spark_jobs.session import new_session
@@ -104,7 +104,7 @@ def start(
     options: RunOptions,
     job_options: JobOptions,
 ) -> list[StreamingQuery]:
-    """Start the two queries of a job, its results and its dead letters, and return them."""
+    """Start the queries of a job, its results and its dead letters (one query where the plan carries both)."""
     plan = job.plans[trigger]
 
     def begin(
@@ -120,11 +120,14 @@ def start(
         records = parsing.parse(raw, job.source.record) if job.source.record else raw
         return parsing.reject_future(records) if job.by_event_time else records
 
+    shape, mode = _shape(job, plan, options, job_options), plan.output_mode(job_options)
+    if plan.carries_letters:
+        both = plan.records(with_letters(parsed(), job.source.name), job_options)
+        return [begin(both, job.sink, job.name, plan.name, mode, shape)]
     results = plan.records(parsing.readable(parsed()), job_options)
     letters = dead_letters(parsing.unreadable(parsed()), job.source.name)
-    shape = _shape(job, plan, options, job_options)
     return [
-        begin(results, job.sink, job.name, plan.name, plan.output_mode(job_options), shape),
+        begin(results, job.sink, job.name, plan.name, mode, shape),
         begin(letters, DEAD_LETTERS, f"{job.name}-dead-letters", plan.name, "update", {}),
     ]
 

@@ -39,6 +39,8 @@ CONFIG = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Letters are large: a batch of ten thousand of them is more than a worker should hold.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
 }
 
 

@@ -14,16 +14,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from events.inventory import DEFAULT_THRESHOLD_C
-from events.records import InventoryRack, RackReading
+from events.records import InventoryRack, RackReading, encode
 from events.times import now_ms, to_ms
 from producer.oracle import overheating_alerts
+from spark_jobs.dead_letters import with_letters
 from spark_jobs.job import JobOptions
 from spark_jobs.overheating import JOB, overheating_changes, with_heat
 from spark_jobs.parsing import parse, readable
 from spark_jobs.triggers import Trigger
 from tests.spark.histories import AT, BELOW, COLD, HOT, by_id, deliveries, facts, interleaved, reading
 from tests.spark.streams import run_stream
-from tests.spark.tables import readings_table
+from tests.spark.tables import kafka_table, readings_table, with_field
 
 
 @pytest.fixture
@@ -210,8 +211,11 @@ def test_the_python_state_gives_the_alerts_of_the_oracle_over_several_batches(
     thresholds = dict.fromkeys(racks[:10], BELOW)
     topic = interleaved(random, [*histories, large])
     cuts = [0, 300, 301, 9000, len(topic)]
+    unreadable = [b"no JSON", b"", b"\xff", with_field("temperature_c", '"a string"')]
     batches = [
-        readings_table(spark, topic[start:end]).withColumn("offset", F.col("offset") + start)
+        kafka_table(spark, [*map(encode, topic[start:end]), *unreadable]).withColumn(
+            "offset", F.col("offset") + start * 2
+        )
         for start, end in pairwise(cuts)
     ]
     # Rows of a batch come in any order: Kafka's partitions are read side by side.
@@ -219,10 +223,21 @@ def test_the_python_state_gives_the_alerts_of_the_oracle_over_several_batches(
     options = JobOptions(inventory=tuple(inventory_rack(*rack) for rack in thresholds.items()))
 
     def alerts(raw: DataFrame) -> DataFrame:
-        return JOB.plans[Trigger.MICRO_BATCH].records(readable(parse(raw, RackReading)), options)
+        parsed = with_letters(parse(raw, RackReading), "rack-readings")
+        return JOB.plans[Trigger.MICRO_BATCH].records(parsed, options)
 
     found = run_stream(spark, tmp_path, shuffled, alerts)
-    by_the_job = [json.loads(row["value"]) for batch in found for row in batch]
+    by_topic: dict[str, list[dict[str, Any]]] = {"alerts": [], "dead-letters": []}
+    for row in (row for batch in found for row in batch):
+        by_topic[row["topic"]].append(json.loads(row["value"]))
+        assert row["key"].decode() == by_topic[row["topic"]][-1].get("subject", "rack-0001")
+    by_the_job = by_topic["alerts"]
+    letters = sorted((letter["offset"], letter["value"]) for letter in by_topic["dead-letters"])
+    assert letters == [
+        (start + end + at, None if value == b"\xff" else value.decode())
+        for start, end in pairwise(cuts)
+        for at, value in enumerate(unreadable)
+    ]
     expected = overheating_alerts(topic, thresholds)
     assert len(expected) > 3000
     assert len(by_the_job) == len(expected), "each alert once: nothing was run twice"

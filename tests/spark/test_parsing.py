@@ -86,6 +86,20 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "rack with a lone surrogate": (with_field("rack_id", r'"\ud800"'), "rack_id is not text"),
     "device a number, the rest text": (with_field("device_type", "7"), "device_type is not text"),
     "rack that looks like a number": (with_field("rack_id", '"7"'), None),
+    "rack a number, its text in an object": (
+        with_field("rack_id", '7,"x":{"rack_id":"7"}'),
+        "rack_id is not text",
+    ),
+    "rack a number, its text in another's name": (
+        with_field("rack_id", r'7,"x\"rack_id":"7"'),
+        "rack_id is not text",
+    ),
+    "rack a text, then the same as a number": (
+        with_field("rack_id", '"7","rack_id":7'),
+        "rack_id is not text",
+    ),
+    "rack a number, then the same as a text": (with_field("rack_id", '7,"rack_id":"7"'), None),
+    "rack that looks like a number behind a space": (with_field("rack_id", ' "7"'), None),
     "rack that looks negative": (with_field("rack_id", '"-7.5"'), None),
     "rack that looks true": (with_field("rack_id", '"true"'), None),
     "rack that looks null": (with_field("rack_id", '"null"'), None),

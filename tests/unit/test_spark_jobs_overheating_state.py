@@ -112,23 +112,23 @@ def test_three_readings_are_all_that_is_kept(random: Random) -> None:
 
 
 def batch(history: list[RackReading], first_offset: int) -> pd.DataFrame:
-    """Return a part of a rack's history as a batch of the processor's input."""
+    """Return a part of a rack's history, a reading a row."""
     rows = [
-        (
-            pd.Timestamp(1_000_000 + (first_offset + at) // 3),
-            0,
-            first_offset + at,
-            *seen(taken),
-            taken.site_id,
-        )
+        ((1_000_000 + (first_offset + at) // 3), 0, first_offset + at, *seen(taken), taken.site_id)
         for at, taken in enumerate(history)
     ]
     names = ["append_ms", "partition", "offset", *Reading._fields, "site_id"]
     return pd.DataFrame(rows, columns=names).assign(threshold_c=THRESHOLD)
 
 
+def packed(rows: pd.DataFrame, size: int = 5) -> pd.DataFrame:
+    """Return rows as the processor gets them: each holds several readings, as arrays."""
+    parts = [rows.iloc[at : at + size] for at in range(0, len(rows), size)]
+    return pd.DataFrame([{name: part[name].to_numpy() for name in rows} for part in parts])
+
+
 def by_processor(tester: TwsTester, rack: str, rows: pd.DataFrame) -> list[Change]:
-    found: Any = tester.testInPandas(rack, rows)
+    found: Any = tester.testInPandas(rack, packed(rows))
     return [
         change(rack, row["warning"], row["decider"], [of["event_id"] for of in row["evidence"]])
         for row in found.to_dict("records")
@@ -154,10 +154,12 @@ def test_the_processor_goes_on_from_its_state_and_takes_a_batch_in_the_topics_or
 
 def test_a_row_of_the_processor_has_everything_that_an_alert_needs() -> None:
     tester = TwsTester(OverheatingProcessor(), outputMode="Update")
-    tester.testInPandas("rack-0007", batch([reading(n, HOT, "rack-0007") for n in (1, 2)], 0))
-    found: Any = tester.testInPandas("rack-0007", batch([reading(3, HOT, "rack-0007")], 2))
+    tester.testInPandas("rack-0007", packed(batch([reading(n, HOT, "rack-0007") for n in (1, 2)], 0)))
+    found: Any = tester.testInPandas("rack-0007", packed(batch([reading(3, HOT, "rack-0007")], 2)))
     assert found.to_dict("records") == [
         {
+            "letter_key": None,
+            "letter": None,
             "subject": "rack-0007",
             "site_id": "site-a",
             "warning": True,
