@@ -65,7 +65,7 @@ def run(
     ] = None,
     records_per_batch: Annotated[
         int, typer.Option(min=1, help="At most this many records in one micro-batch.")
-    ] = 400_000,
+    ] = 1_000_000,
     progress: Annotated[
         Path | None,
         typer.Option(help="Append each batch's progress to this file: rate, lag, late rows, as JSON lines."),

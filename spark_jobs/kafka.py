@@ -21,7 +21,7 @@ class ReadOptions:
     """How a topic is read: from where when there is no checkpoint, and how much in one micro-batch."""
 
     starting_offsets: str = "earliest"
-    records_per_batch: int = 400_000
+    records_per_batch: int = 1_000_000
 
 
 def read_topic(
