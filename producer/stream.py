@@ -168,6 +168,8 @@ class StreamPlan(ABC):
     def _drawn(self, numbers: Ints) -> tuple[Batch, list["_Waiting"]]:
         """Return what is sent in its own slot, and what is sent in a later one."""
         numbers = numbers[~self._silent(numbers)]
+        if not len(numbers):
+            return self._batch(numbers, numbers, np.zeros(0, dtype=np.uint8), [], []), []
         marks = self.marks(numbers)
         slots = self._slots(numbers, marks)
         keys, values = self._keys_and_values(numbers, marks)
