@@ -12,7 +12,8 @@ they do not. A row that depends on one has `"either": true`, and each row that c
   in one session, only those with all and with none are listed; whatever comes out of it lies between the start and
   the end of the longest listed.
 
-Totals are for ever and nothing is too late for them, so none is ever in doubt.
+Totals are for ever: they wait for no watermark, so nothing is too late for them and none is ever in doubt. What lies
+too far ahead of its append time is set aside before any of these, totals too: `truth` leaves it out.
 """
 
 from collections import defaultdict

@@ -2,6 +2,8 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +88,7 @@ def test_every_value_has_the_bytes_of_the_records_own_encoder(
     some = numbers(300, 1500)
     due = plan.schedule.due_ms(some) if plan.schedule.paced else None
     keys, values = plan.encoded(some, due)
-    records = plan.records(some)
+    records: Sequence[Any] = plan.records(some)
     if due is not None:
         for record, due_ms in zip(records, due.tolist(), strict=True):
             record.scheduled_time = to_text(due_ms)
@@ -210,7 +212,7 @@ def test_flush_records_are_new_to_all_and_do_not_join() -> None:
     assert isinstance(clicked[1], AdClick)
     assert shown[1].impression_id != clicked[1].impression_id
     for key, record in (shown, clicked):
-        assert key == record.impression_id  # type: ignore[attr-defined]
+        assert key == record.impression_id
         assert decoded(encode(record), type(record)) == record
 
 

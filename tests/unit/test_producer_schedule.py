@@ -114,7 +114,8 @@ def test_without_a_pace_whole_batches_go_at_once() -> None:
 
 
 def test_the_batches_of_a_round_go_side_by_side_each_by_its_own_rate() -> None:
-    clock, sent = Clock(), []
+    clock = Clock()
+    sent: list[tuple[str, int, float]] = []
     fast, slow = batches(100, 100, rate=10.0)[0], batches(10, 10, rate=1.0)[0]
     slow.topic = AD_CLICKS
 
