@@ -1,4 +1,4 @@
-"""`python -m producer run|faults|world`: readings from a world that Faker made, faults, and their truth."""
+"""`python -m producer run|faults|world`: events from a world that Faker made, faults, and their truth."""
 
 import inspect
 import signal
@@ -16,26 +16,30 @@ from events.times import to_ms
 from producer.faults import BY_NAME
 from producer.run import run
 from producer.scenario import fault_options, load_scenario
+from producer.streams import TOPICS
 from producer.world import make_world
 
 app = cli.new_app(
-    "Draws rack readings from a world that Faker made, and publishes them with faults as wanted."
+    "Draws rack readings, ad impressions, clicks and user actions from a world that Faker made, and publishes "
+    "them with faults as wanted."
 )
 
 
 @app.command("run")
 def run_command(
-    rate: Annotated[str | None, typer.Option(help="Readings a second, or max. Copies come on top.")] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Events a second, all streams together, or max. Copies come on top.")
+    ] = None,
     duration: Annotated[
         float | None, typer.Option(help="Seconds until the end; without end if not given.")
     ] = None,
-    count: Annotated[int | None, typer.Option(help="Readings until the end; copies come on top.")] = None,
+    count: Annotated[int | None, typer.Option(help="Events until the end; copies come on top.")] = None,
     seed: Annotated[
-        int | None, typer.Option(help="The same seed draws the same world, readings and faults.")
+        int | None, typer.Option(help="The same seed draws the same world, events and faults.")
     ] = None,
     racks: Annotated[int | None, typer.Option(help="Racks in the world, 1 to 1,000,000.")] = None,
     start_time: Annotated[
-        str | None, typer.Option(help="Event time of the first reading, such as 2026-11-21T06:26:00.000Z.")
+        str | None, typer.Option(help="Event time of the first event, such as 2026-11-21T06:26:00.000Z.")
     ] = None,
     time_scale: Annotated[
         float | None, typer.Option(help="Event seconds per second; the start lies as far back as that needs.")
@@ -46,7 +50,13 @@ def run_command(
             help="First number of each rack; by default the clock in milliseconds, as after a restart."
         ),
     ] = None,
-    flush: Annotated[bool, typer.Option(help="End with one record that moves watermarks to now.")] = False,
+    flush: Annotated[
+        bool,
+        typer.Option(
+            help="End with one record per topic that moves watermarks to now; clicks then end 4 h 10 min before, "
+            "actions 80 min, so that all is closed."
+        ),
+    ] = False,
     scenario: Annotated[
         Path | None, typer.Option(help="YAML file of options and faults; options here go first.")
     ] = None,
@@ -60,12 +70,18 @@ def run_command(
     ] = None,
     inventory: Annotated[Path | None, typer.Option(help="Write the racks and their thresholds here.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Write what must come out here, as JSON lines.")] = None,
-    streams: Annotated[str | None, typer.Option(help="Streams to publish: racks.")] = None,
+    streams: Annotated[
+        str | None,
+        typer.Option(
+            help="Streams to publish, of racks (the default), clicks (impressions and clicks) and actions, with "
+            "commas. They share the rate 10 : 10 + 1 : 4."
+        ),
+    ] = None,
     linger_ms: Annotated[
         float | None, typer.Option(min=0, max=900_000, help="How long a record waits for its batch, in ms.")
     ] = None,
 ) -> None:
-    """Publish readings until --count, --duration, Ctrl-C (exit 130) or SIGTERM (exit 0).
+    """Publish events until --count, --duration, Ctrl-C (exit 130) or SIGTERM (exit 0).
 
     Exit 1 if a delivery failed. The last line of standard output is a JSON object: what was sent,
     acknowledged and failed, and how fast.
@@ -132,13 +148,19 @@ def _rate(text: str | None) -> float | str | None:
     try:
         return float(text.replace(",", ""))
     except ValueError:
-        raise cli.PersonError(f"--rate {text} is neither a number of readings a second nor max.") from None
+        raise cli.PersonError(f"--rate {text} is neither a number of events a second nor max.") from None
 
 
 def _streams(text: str | None) -> list[str] | None:
-    if text is None or text == "racks":
-        return None if text is None else [text]
-    raise cli.PersonError(f"--streams {text} is not there yet: the only stream is racks.")
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in TOPICS]
+    if unknown:
+        raise cli.PersonError(
+            f"--streams {text}: there is no stream {unknown[0]!r}, but {', '.join(TOPICS)}."
+        )
+    return names
 
 
 def _start(text: str | None) -> int | None:

@@ -1,7 +1,9 @@
-"""How do readings become JSON values fast enough? A whole column at a time, in Arrow, outside of the GIL.
+"""How do events become JSON values fast enough? A whole column at a time, in Arrow, outside of the GIL.
 
 The bytes are the very ones that `events.records.encode` gives for the same record; a test holds them equal.
 """
+
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
@@ -26,7 +28,7 @@ class Encoder:
             pa.scalar('Z","rack_id":"'), pa.array(world.rack_ids), pa.scalar('","sequence":'), pa.scalar("")
         )
         places = [
-            f',"site_id":{_json(site.site_id)},"device_type":{_json(device)},"temperature_c":'
+            f',"site_id":{json_text(site.site_id)},"device_type":{json_text(device)},"temperature_c":'
             for site in world.sites
             for device in world.device_types
         ]
@@ -44,24 +46,42 @@ class Encoder:
 
     def values(self, run_id: str, readings: Readings, scheduled_ms: Ints | None) -> list[bytes]:
         """Return the value of each record; without scheduled times where there is no schedule."""
-        if scheduled_ms is None:
-            end = [pa.scalar("}")]
-        else:
-            end = [*_instant(',"scheduled_time":"', scheduled_ms), pa.scalar('Z"}')]
-        joined = pc.binary_join_element_wise(
-            pa.scalar('{"event_id":"' + run_id + "-"),
-            pc.cast(pa.array(readings.numbers), pa.string()),
-            *_instant('","event_time":"', readings.event_ms),
-            self._racks.take(pa.array(readings.racks)),
-            pc.cast(pa.array(readings.sequences), pa.string()),
-            self._places.take(pa.array(self._place_of_rack[readings.racks])),
-            self._temperatures.take(pa.array(readings.temperature - COLDEST_C * 100)),
-            self._signals.take(pa.array(readings.signal)),
-            *end,
-            pa.scalar(""),
+        return joined(
+            event_start(f"{run_id}-", readings.numbers, readings.event_ms),
+            [
+                self._racks.take(pa.array(readings.racks)),
+                integers(readings.sequences),
+                self._places.take(pa.array(self._place_of_rack[readings.racks])),
+                self._temperatures.take(pa.array(readings.temperature - COLDEST_C * 100)),
+                self._signals.take(pa.array(readings.signal)),
+            ],
+            event_end(scheduled_ms),
         )
-        values: list[bytes] = joined.cast(pa.binary()).to_pylist()
-        return values
+
+
+def joined(*columns: Iterable[object]) -> list[bytes]:
+    """Return one value for each row: the pieces of all columns, one after the other."""
+    pieces = [piece for column in columns for piece in column]
+    values: list[bytes] = pc.binary_join_element_wise(*pieces, pa.scalar("")).cast(pa.binary()).to_pylist()
+    return values
+
+
+def event_start(id_prefix: str, numbers: Ints, event_ms: Ints) -> list[object]:
+    """Return the pieces that every event begins with, up to the digits of its event time: `Z"` comes next."""
+    start = pa.scalar('{"event_id":"' + id_prefix)
+    return [start, integers(numbers), *_instant('","event_time":"', event_ms)]
+
+
+def event_end(scheduled_ms: Ints | None) -> list[object]:
+    """Return the pieces that every event ends with: its scheduled time if there is a schedule."""
+    if scheduled_ms is None:
+        return [pa.scalar("}")]
+    return [*_instant(',"scheduled_time":"', scheduled_ms), pa.scalar('Z"}')]
+
+
+def integers(numbers: Ints) -> object:
+    """Return the numbers as text."""
+    return pc.cast(pa.array(numbers), pa.string())
 
 
 def _instant(label: str, epoch_ms: Ints) -> list[object]:
@@ -76,5 +96,6 @@ def _instant(label: str, epoch_ms: Ints) -> list[object]:
     return [pa.scalar(label), date, pa.scalar("T"), time]
 
 
-def _json(text: str) -> str:
+def json_text(text: str) -> str:
+    """Return the text as JSON has it, in quotation marks."""
     return msgspec.json.encode(text).decode()

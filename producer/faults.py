@@ -1,7 +1,8 @@
 """What can go wrong? Every fault by name, with its options, their units and their bounds.
 
-A fault hits either a share of the readings, one in each run of 1/share at a place that the seed draws, or
-some racks during episodes. Seconds are seconds of event time, after the start of the run.
+A fault hits either a share of the events of every stream (of clicks: impressions and clicks each), one in each
+run of 1/share at a place that the seed draws, or some racks during episodes. A fault of a stream that the run
+does not have does nothing. Seconds are seconds of event time, after the start of the run.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ WATERMARK_S = 600.0
 """How late a record may be in event time and still has to count: the jobs' watermark of 10 minutes."""
 LATEST_S = WATERMARK_S - 20
 """How late faults may make a record that has to count; what is left is for neighbours in the same batch."""
+CLICKS_WATERMARK_S = 7200.0
+"""The same where the only jobs are joins of impressions and clicks: the shorter watermark, of impressions."""
+CLICKS_LATEST_S = CLICKS_WATERMARK_S - 20
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -34,8 +38,8 @@ class Fault(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True, tag_f
         return str(self.__struct_config__.tag)
 
 
-class OfReadings(Fault, frozen=True, kw_only=True):
-    """A fault of single readings, spread evenly over the run."""
+class OfEvents(Fault, frozen=True, kw_only=True):
+    """A fault of single events, spread evenly over the run."""
 
     share: Share = 0.01
 
@@ -109,48 +113,53 @@ class WeakSignal(OfRacks, frozen=True, tag="weak-signal"):
     at_most: Annotated[float, Meta(ge=0, le=1)] = 0.15
 
 
-class Late(OfReadings, frozen=True, tag="late"):
-    """Readings sent `min_s` to `max_s` later than they were taken, within the watermark: they must count."""
+class Late(OfEvents, frozen=True, tag="late"):
+    """Events sent `min_s` to `max_s` later than they happened, within the watermark: they must count."""
 
     min_s: Seconds = 1.0
-    max_s: Annotated[float, Meta(gt=0, le=LATEST_S)] = 20.0
+    max_s: Annotated[float, Meta(gt=0, le=CLICKS_LATEST_S)] = 20.0
 
 
-class OutOfOrder(OfReadings, frozen=True, tag="out-of-order"):
-    """Readings sent after one to `places` later readings of the same rack."""
+class OutOfOrder(OfEvents, frozen=True, tag="out-of-order"):
+    """Events sent after one to `places` later ones of the same rack or user; impressions, after their click."""
 
     places: Annotated[int, Meta(ge=1, le=1000)] = 3
 
 
-class Duplicate(OfReadings, frozen=True, tag="duplicate"):
-    """Readings of which one to `copies` more, byte by byte the same, are sent up to `max_s` later."""
+class Duplicate(OfEvents, frozen=True, tag="duplicate"):
+    """Events of which one to `copies` more, byte by byte the same, are sent up to `max_s` later."""
 
     copies: Annotated[int, Meta(ge=1, le=2)] = 2
     max_s: Annotated[float, Meta(ge=0, le=LATEST_S)] = 5.0
 
 
-class TooLate(OfReadings, frozen=True, tag="too-late"):
-    """Readings with a clock `min_s` to `max_s` behind, past the watermark: windows may count them or not."""
+class TooLate(OfEvents, frozen=True, tag="too-late"):
+    """Events with a clock `min_s` to `max_s` behind, past the watermark: they may count or not."""
 
+    # Impressions are 1 h 50 min further behind and clicks 2 h 50 min, as much as their watermarks are longer.
     share: Share = 0.002
     min_s: Annotated[float, Meta(ge=WATERMARK_S + 60)] = 900.0
     max_s: Annotated[float, Meta(ge=WATERMARK_S + 60)] = 3600.0
 
 
-class Future(OfReadings, frozen=True, tag="future"):
-    """Readings whose clock is `min_s` to `max_s` ahead of the wall clock: rules by sequence count them."""
+class Future(OfEvents, frozen=True, tag="future"):
+    """Events whose clock is `min_s` to `max_s` ahead of the wall clock: only rules by sequence count them."""
 
     share: Share = 0.002
     min_s: Annotated[float, Meta(ge=600)] = 3600.0
     max_s: Annotated[float, Meta(ge=600)] = 5 * 3600.0
 
 
-class Malformed(OfReadings, frozen=True, tag="malformed"):
-    """Records that no job can read, in place of a reading: dead letters. The kinds take turns."""
+class Malformed(OfEvents, frozen=True, tag="malformed"):
+    """Records that no job can read, in place of an event: dead letters. The kinds take turns."""
 
     share: Share = 0.002
     kinds: list[MalformedKind] | None = None
-    """Which kinds; all but `large` when not given."""
+    """Which kinds, of those that the stream can have; all but `large` when not given."""
+
+
+class Orphan(OfEvents, frozen=True, tag="orphan"):
+    """Clicks on impressions that do not exist."""
 
 
 AnyFault = (
@@ -164,16 +173,18 @@ AnyFault = (
     | TooLate
     | Future
     | Malformed
+    | Orphan
 )
 BY_NAME: dict[str, type[Fault]] = {
     str(fault.__struct_config__.tag): fault
     for fault in (
         Overheating, Late, TooLate, OutOfOrder, Duplicate, Malformed, Future, Silence, WeakSignal, Hovering,
+        Orphan,
     )
 }  # fmt: skip
 
 
-def check_together(faults: Sequence[AnyFault]) -> None:
+def check_together(faults: Sequence[AnyFault], streams: Sequence[str] = ("racks",)) -> None:
     """Raise `PersonError` where faults exclude each other, or add up to more lateness than must count."""
     names = [fault.name for fault in faults]
     for name in names:
@@ -185,10 +196,12 @@ def check_together(faults: Sequence[AnyFault]) -> None:
                 f"the fault {fault.name} has min_s {fault.min_s:g} above max_s {fault.max_s:g}."
             )
     latest = sum(fault.max_s for fault in faults if isinstance(fault, Late | Duplicate))
-    if latest > LATEST_S:
+    only_clicks = set(streams) == {"clicks"}
+    watermark, bound = (CLICKS_WATERMARK_S, CLICKS_LATEST_S) if only_clicks else (WATERMARK_S, LATEST_S)
+    if latest > bound:
         raise PersonError(
-            f"a duplicate of a late reading could arrive {latest:g} s late, but must count within "
-            f"{WATERMARK_S:g} s: let max_s of late and of duplicate add up to at most {LATEST_S:g}."
+            f"a duplicate of a late event could arrive {latest:g} s late, but must count within "
+            f"{watermark:g} s: let max_s of late and of duplicate add up to at most {bound:g}."
         )
 
 

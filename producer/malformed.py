@@ -1,11 +1,12 @@
-"""What does a record look like that no job can read? One way to spoil a reading per kind of the contract."""
+"""What does a record look like that no job can read? One way to spoil an event per kind of the contract."""
 
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import msgspec
 
-from events.records import MAX_ID_BYTES, RackReading, encode
+from events.records import MAX_ID_BYTES, Event, encode
+from events.topics import RACK_READINGS, USER_ACTIONS, Topic
 
 MalformedKind = Literal[
     "not-json",
@@ -22,56 +23,133 @@ MalformedKind = Literal[
     "time-without-z",
     "long-id",
     "large",
+    "time-with-offset",
+    "huge-id",
+    "negative-amount",
+    "missing-amount",
+    "string-for-amount",
+    "nan-amount",
+    "fraction-of-a-cent",
+    "unknown-action",
 ]
 KINDS: tuple[MalformedKind, ...] = get_args(MalformedKind)
-USUAL_KINDS = tuple(kind for kind in KINDS if kind != "large")
+_ANYWHERE: tuple[MalformedKind, ...] = (
+    "not-json",
+    "not-an-object",
+    "not-utf8",
+    "empty",
+    "missing-field",
+    "null-field",
+    "number-for-string",
+    "time-without-z",
+    "long-id",
+)
+_READINGS: tuple[MalformedKind, ...] = ("string-for-number", "fraction-for-integer", "nan", "infinity")
+_CLICKSTREAM: tuple[MalformedKind, ...] = ("time-with-offset", "huge-id")
+_ACTIONS: tuple[MalformedKind, ...] = (
+    "negative-amount",
+    "missing-amount",
+    "string-for-amount",
+    "nan-amount",
+    "fraction-of-a-cent",
+    "unknown-action",
+)
 LARGE_BYTES = 900_000
 """Just below what librdkafka sends by default (1,000,000); as base64 it is more than a broker takes."""
 
 
-def spoil(reading: RackReading, kind: MalformedKind) -> bytes:
-    """Return the value that is sent in place of the reading."""
-    return _SPOILERS[kind](reading)
+HUGE_ID_BYTES = 10_000
 
 
-def _with(field: str, json: bytes) -> Callable[[RackReading], bytes]:
-    def replace(reading: RackReading) -> bytes:
-        fields: dict[str, Any] = msgspec.to_builtins(reading)
-        return msgspec.json.encode({**fields, field: msgspec.Raw(json)})
+def usual_kinds(topic: Topic) -> tuple[MalformedKind, ...]:
+    """Return the kinds that a topic's records can have, in their order, without `large`."""
+    if topic == RACK_READINGS:
+        kinds = {*_ANYWHERE, *_READINGS}
+    else:
+        kinds = {*_ANYWHERE, *_CLICKSTREAM, *(_ACTIONS if topic == USER_ACTIONS else ())}
+    return tuple(kind for kind in KINDS if kind in kinds)
+
+
+def spoil(event: Event, kind: MalformedKind) -> bytes:
+    """Return the value that is sent in place of the event."""
+    return _SPOILERS[kind](event)
+
+
+Spoiler = Callable[[Event], bytes]
+
+
+def _spoiled(event: Event, changes: dict[str, bytes], without: str | None = None) -> bytes:
+    """Return the event with some fields' JSON put in place of theirs, and one left out."""
+    fields: dict[str, Any] = {
+        name: msgspec.Raw(json)
+        for name, json in msgspec.json.decode(encode(event), type=dict[str, msgspec.Raw]).items()
+        if name != without
+    }
+    return msgspec.json.encode({**fields, **{name: msgspec.Raw(json) for name, json in changes.items()}})
+
+
+def _with(json: bytes, *candidates: str) -> Spoiler:
+    """Put the JSON in place of the first of the fields that the event has."""
+
+    def replace(event: Event) -> bytes:
+        return _spoiled(event, {_field(event, candidates): json})
 
     return replace
 
 
-def _without(field: str) -> Callable[[RackReading], bytes]:
-    def remove(reading: RackReading) -> bytes:
-        fields: dict[str, Any] = msgspec.to_builtins(reading)
-        del fields[field]
-        return msgspec.json.encode(fields)
+def _purchase(changes: dict[str, bytes]) -> Spoiler:
+    """Make the event a purchase with these fields, without an amount unless they have one."""
 
-    return remove
+    def replace(event: Event) -> bytes:
+        return _spoiled(event, {"action": b'"purchase"', **changes}, without="amount")
 
-
-def _without_z(reading: RackReading) -> bytes:
-    return encode(msgspec.structs.replace(reading, event_time=reading.event_time.removesuffix("Z")))
+    return replace
 
 
-def _large(reading: RackReading) -> bytes:
-    return encode(reading).ljust(LARGE_BYTES, b"}")
+def _field(event: Event, candidates: tuple[str, ...]) -> str:
+    return next(name for name in candidates if name in event.__struct_fields__)
 
 
-_SPOILERS: dict[MalformedKind, Callable[[RackReading], bytes]] = {
-    "not-json": lambda reading: encode(reading)[:-20],
-    "not-an-object": lambda reading: b"[" + encode(reading) + b"]",
-    "not-utf8": lambda reading: encode(reading).replace(b'"site_id":"', b'"site_id":"\xff\xfe'),
+def _not_utf8(event: Event) -> bytes:
+    start = f'"{_field(event, _TEXTS)}":"'.encode()
+    return encode(event).replace(start, start + b"\xff\xfe")
+
+
+def _with_time_zone(zone: str) -> Spoiler:
+    def replace(event: Event) -> bytes:
+        return _spoiled(event, {"event_time": f'"{event.event_time.removesuffix("Z")}{zone}"'.encode()})
+
+    return replace
+
+
+def _text(size: int) -> bytes:
+    return b'"' + b"s" * size + b'"'
+
+
+_TEXTS = ("site_id", "user_id")
+"""Of racks and of all others."""
+
+_SPOILERS: dict[MalformedKind, Spoiler] = {
+    "not-json": lambda event: encode(event)[:-20],
+    "not-an-object": lambda event: b"[" + encode(event) + b"]",
+    "not-utf8": _not_utf8,
     "empty": lambda _: b"",
-    "missing-field": _without("temperature_c"),
-    "null-field": _with("sequence", b"null"),
-    "string-for-number": _with("temperature_c", b'"71.5"'),
-    "number-for-string": _with("rack_id", b"7"),
-    "fraction-for-integer": _with("sequence", b"7.5"),
-    "nan": _with("temperature_c", b"NaN"),
-    "infinity": _with("temperature_c", b"-Infinity"),
-    "time-without-z": _without_z,
-    "long-id": _with("site_id", b'"' + b"s" * (MAX_ID_BYTES + 44) + b'"'),
-    "large": _large,
+    "missing-field": lambda event: _spoiled(event, {}, without=_field(event, ("temperature_c", "user_id"))),
+    "null-field": _with(b"null", "sequence", "user_id"),
+    "string-for-number": _with(b'"71.5"', "temperature_c"),
+    "number-for-string": _with(b"7", "rack_id", "user_id"),
+    "fraction-for-integer": _with(b"7.5", "sequence"),
+    "nan": _with(b"NaN", "temperature_c"),
+    "infinity": _with(b"-Infinity", "temperature_c"),
+    "time-without-z": _with_time_zone(""),
+    "long-id": _with(_text(MAX_ID_BYTES + 44), *_TEXTS),
+    "large": lambda event: encode(event).ljust(LARGE_BYTES, b"}"),
+    "time-with-offset": _with_time_zone("+02:00"),
+    "huge-id": _with(_text(HUGE_ID_BYTES), *_TEXTS),
+    "negative-amount": _purchase({"amount": b"-12.50"}),
+    "missing-amount": _purchase({}),
+    "string-for-amount": _purchase({"amount": b'"12.50"'}),
+    "nan-amount": _purchase({"amount": b"NaN"}),
+    "fraction-of-a-cent": _purchase({"amount": b"12.505"}),
+    "unknown-action": _with(b'"steal"', "action"),
 }

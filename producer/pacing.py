@@ -4,13 +4,12 @@ A producer that fell behind catches up at full speed; its records keep their `sc
 measures from it sees the wait.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from producer.plan import Batch
-from producer.schedule import Schedule
+from producer.stream import Batch
 
 SHORTEST_WAIT_S = 0.0005
 """What is due within this time goes out together; shorter naps would cost more than they place."""
@@ -27,34 +26,41 @@ class Slip:
 
 
 def send_on_schedule(
-    batches: Iterable[Batch],
-    schedule: Schedule,
+    rounds: Iterable[Sequence[Batch]],
     send: Callable[[Batch, int, int], None],
     *,
+    paced: bool,
     since_start: Callable[[], float],
     sleep: Callable[[float], None],
     idle: Callable[[Slip], bool],
 ) -> Slip:
     """Send each batch, from one position to another, as its slots become due; at once if there is no pace.
 
-    `idle` is called between sends and ends the run by returning False. Returns the slip.
+    The batches of a round, one for each stream, go side by side. `idle` is called between sends and ends the run
+    by returning False. Returns the slip.
     """
     slip = Slip()
-    for batch in batches:
-        due = schedule.due_s(batch.slots)
-        position = 0
-        while position < len(due):
-            if not schedule.paced:
-                send(batch, 0, len(due))
-                position = len(due)
-            elif (end := int(np.searchsorted(due, since_start(), side="right"))) > position:
-                slip.now_s = since_start() - float(due[position])
+    for batches in rounds:
+        positions = [0] * len(batches)
+        while any(positions[i] < len(batch.due_s) for i, batch in enumerate(batches)):
+            behind = []
+            for i, batch in enumerate(batches):
+                position, end = positions[i], len(batch.due_s)
+                if paced:
+                    end = int(np.searchsorted(batch.due_s, since_start(), side="right"))
+                if end > position:
+                    if paced:
+                        behind.append(since_start() - float(batch.due_s[position]))
+                    send(batch, position, end)
+                    positions[i] = end
+            if behind:
+                slip.now_s = max(behind)
                 slip.most_s = max(slip.most_s, slip.now_s)
-                send(batch, position, end)
-                position = end
-            else:
-                wait = float(due[position]) - since_start()
-                sleep(min(max(wait, SHORTEST_WAIT_S), LONGEST_WAIT_S))
+            elif paced:
+                nexts = (
+                    float(b.due_s[p]) for p, b in zip(positions, batches, strict=True) if p < len(b.due_s)
+                )
+                sleep(min(max(min(nexts, default=0.0) - since_start(), SHORTEST_WAIT_S), LONGEST_WAIT_S))
             if not idle(slip):
                 return slip
     return slip

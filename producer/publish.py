@@ -1,4 +1,4 @@
-"""How do records reach the topic, and how many of them did? librdkafka sends and counts them.
+"""How do records reach their topics, and how many of them did? librdkafka sends and counts them.
 
 `acks=all` and idempotence keep each once and in order, and its `murmur2_random`
 partitions as Java does. Only a run that wants to know where each record lies asks for a delivery report of
@@ -25,18 +25,18 @@ DELIVERY_TIMEOUT_MS = 120_000
 """How long a record is tried again before it counts as failed, as in Java's client."""
 
 OnAcknowledged = Callable[[int, int, int, int, int], None]
-"""Called with a reading's number and marks, and its record's partition, offset and append time (epoch ms)."""
+"""Called with an event's number and marks, and its record's partition, offset and append time (epoch ms)."""
 
 
 class Publisher:
-    """Sends records to one topic, and counts what was acknowledged and what failed."""
+    """Sends records to topics, and counts what was acknowledged and what failed.
 
-    def __init__(
-        self, servers: str, topic: str, linger_ms: float, on_acknowledged: OnAcknowledged | None = None
-    ) -> None:
-        self._topic = topic
-        self._on_acknowledged = on_acknowledged
+    `wants_reports` says whether somebody will ask where each record lies.
+    """
+
+    def __init__(self, servers: str, linger_ms: float, *, wants_reports: bool = False) -> None:
         self._servers = servers
+        self.wants_reports = wants_reports
         self.sent = 0
         self.failed = 0
         self.last_error = ""
@@ -52,18 +52,13 @@ class Publisher:
                 "queue.buffering.max.messages": BUFFERED_RECORDS,
                 "queue.buffering.max.kbytes": BUFFERED_KIB,
                 "message.timeout.ms": DELIVERY_TIMEOUT_MS,
-                "delivery.report.only.error": on_acknowledged is None,
+                "delivery.report.only.error": not wants_reports,
                 "on_delivery": self._reported,
                 "error_cb": self._trouble,
                 "log_level": 0,
                 "allow.auto.create.topics": False,
             }
         )
-
-    @property
-    def wants_reports(self) -> bool:
-        """Whether somebody asked where each record lies."""
-        return self._on_acknowledged is not None
 
     @property
     def acknowledged(self) -> int:
@@ -75,10 +70,10 @@ class Publisher:
         """How many records have no answer yet."""
         return len(self._producer)
 
-    def check(self) -> None:
+    def check(self, topic: str) -> None:
         """Raise `PersonError` when there is no broker or no such topic."""
         try:
-            found = self._producer.list_topics(self._topic, timeout=CONNECT_S).topics[self._topic]
+            found = self._producer.list_topics(topic, timeout=CONNECT_S).topics[topic]
         except KafkaException:
             raise PersonError(
                 f"no Kafka broker answers at {self._servers}: start one with python -m broker up, "
@@ -86,38 +81,43 @@ class Publisher:
             ) from None
         if found.error is not None:
             raise PersonError(
-                f"the broker at {self._servers} has no topic {self._topic}: "
+                f"the broker at {self._servers} has no topic {topic}: "
                 "make it with python -m broker topics, or set TOPIC_PREFIX."
             )
 
     def send(
         self,
+        topic: str,
         keys: Sequence[bytes],
         values: Sequence[bytes],
         numbers: Sequence[int] = (),
         marks: Sequence[int] = (),
         *,
+        on_acknowledged: OnAcknowledged | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Hand records to the client, waiting while its buffer is full; False: `stopped`, and none sent."""
+        """Hand records to the client, waiting while its buffer is full; False: `stopped`, and none sent.
+
+        `on_acknowledged` wants a number and marks for each.
+        """
         while len(self._producer) and len(self._producer) + len(values) > BUFFERED_RECORDS:
             if stopped():
                 return False
             self._producer.poll(FULL_S)
-        if self.wants_reports:
+        if on_acknowledged is not None:
             for key, value, number, mark in zip(keys, values, numbers, marks, strict=True):
-                self._send_one(key, value, partial(self._delivered, number, mark))
+                self._send_one(topic, key, value, partial(self._delivered, on_acknowledged, number, mark))
         else:
             self._send_together(
-                [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+                topic, [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
             )
         self.sent += len(values)
         self._producer.poll(0)
         return True
 
-    def send_uncounted(self, key: bytes, value: bytes) -> None:
+    def send_uncounted(self, topic: str, key: bytes, value: bytes) -> None:
         """Hand over a record that is in no count but, if it should fail, that of failures."""
-        self._send_one(key, value, self._reported)
+        self._send_one(topic, key, value, self._reported)
 
     def poll(self) -> None:
         """Take note of what the broker has answered."""
@@ -131,11 +131,11 @@ class Publisher:
                 self._producer.purge()
 
     def _send_one(
-        self, key: bytes, value: bytes, report: Callable[[KafkaError | None, Message], None]
+        self, topic: str, key: bytes, value: bytes, report: Callable[[KafkaError | None, Message], None]
     ) -> None:
         while True:
             try:
-                self._producer.produce(self._topic, value, key, on_delivery=report)
+                self._producer.produce(topic, value, key, on_delivery=report)
             except BufferError:
                 self._producer.poll(FULL_S)
             except KafkaException as error:
@@ -144,9 +144,9 @@ class Publisher:
             else:
                 return
 
-    def _send_together(self, messages: list[dict[str, Any]]) -> None:
+    def _send_together(self, topic: str, messages: list[dict[str, Any]]) -> None:
         # Large records fill the buffer's bytes before its count: those are tried again. Others have failed.
-        while messages and self._producer.produce_batch(self._topic, messages) < len(messages):
+        while messages and self._producer.produce_batch(topic, messages) < len(messages):
             refused = [(message, message.pop("_error")) for message in messages if "_error" in message]
             messages = []
             for message, error in refused:
@@ -156,12 +156,19 @@ class Publisher:
                     self._fail(error)
             self._producer.poll(FULL_S)
 
-    def _delivered(self, number: int, mark: int, error: KafkaError | None, message: Message) -> None:
+    def _delivered(
+        self,
+        on_acknowledged: OnAcknowledged,
+        number: int,
+        mark: int,
+        error: KafkaError | None,
+        message: Message,
+    ) -> None:
         if error is not None:
             self._fail(error)
-        elif self._on_acknowledged is not None:
+        else:
             partition, offset = message.partition() or 0, message.offset() or 0
-            self._on_acknowledged(number, mark, partition, offset, message.timestamp()[1])
+            on_acknowledged(number, mark, partition, offset, message.timestamp()[1])
 
     def _reported(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:

@@ -3,7 +3,7 @@
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,19 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from events.cli import PersonError
 from events.inventory import write_inventory
-from events.records import RackReading, encode
+from events.records import encode
 from events.settings import Settings
 from events.times import now_ms, to_text
-from events.topics import RACK_READINGS
 from producer.ahead import ahead
 from producer.pacing import Slip, send_on_schedule
-from producer.plan import Batch, Mark, Plan
 from producer.progress import Progress
 from producer.publish import Publisher
 from producer.scenario import Scenario
 from producer.schedule import Schedule, make_schedule
-from producer.truth import Acknowledged, write_truth
+from producer.stream import Batch, Mark
+from producer.streams import Streams, clock_rate, plan_types
+from producer.truth import Sent, write_truth
 from producer.world import make_world
 
 LEAD_MS = 200
@@ -33,8 +34,6 @@ PACED_LINGER_MS = 5.0
 """How long a record waits for others of its batch when the rate is held: below what anyone sees."""
 FAST_LINGER_MS = 50.0
 """The same at the highest rate, where batches fill before that."""
-FLUSH_SUBJECT = "flush"
-"""The rack of the record that only moves watermarks: in no inventory, and cold."""
 
 
 @dataclass(slots=True)
@@ -73,41 +72,43 @@ def run(
     truth: Path | None = None,
 ) -> Outcome:
     """Run a scenario: publish its records to the broker of the settings until its end or a signal."""
-    acknowledged = Acknowledged() if truth else None
     if linger_ms is None:
         linger_ms = FAST_LINGER_MS if scenario.rate == "max" else PACED_LINGER_MS
-    publisher = Publisher(
-        settings.kafka_bootstrap_servers,
-        settings.topic(RACK_READINGS),
-        linger_ms,
-        acknowledged.add if acknowledged is not None else None,
-    )
-    publisher.check()
+    publisher = Publisher(settings.kafka_bootstrap_servers, linger_ms, wants_reports=truth is not None)
+    kinds = plan_types(scenario.streams)
+    for kind in kinds:
+        publisher.check(settings.topic(kind.topic))
+    if inventory and "racks" not in scenario.streams:
+        raise PersonError("--inventory lists racks, but this run has none: add racks to --streams.")
     world = make_world(scenario.seed, scenario.racks, scenario.sites)
 
     def schedule_from_now() -> Schedule:
         return make_schedule(
             rate=None if scenario.rate == "max" else scenario.rate,
-            racks=scenario.racks,
+            clock_rate=clock_rate(scenario.streams, scenario.racks),
             now_ms=now_ms(),
             lead_ms=LEAD_MS,
             duration_s=scenario.duration,
             count=scenario.count,
             start_event_ms=start_event_ms,
             time_scale=scenario.time_scale,
+            settling_s=max(kind.settling_s for kind in kinds) if flush else 0.0,
         )
 
-    schedule = schedule_from_now()
+    streams = Streams(scenario.streams, world, schedule_from_now(), scenario.faults)
     if inventory:
-        write_inventory(inventory, world.inventory(schedule.readings_per_event_second / scenario.racks))
+        write_inventory(inventory, world.inventory(streams.readings_per_second / scenario.racks))
     # The first batch takes half a second, Arrow's kernels being loaded: draw one before the start is set.
-    rehearsal = Plan(world, schedule, scenario.faults, first_sequence=1)
-    next(rehearsal.batches(), None)
+    next(streams.rounds(), None)
     schedule = schedule_from_now()
-    plan = rehearsal.starting(schedule, schedule.start_wall_ms if first_sequence is None else first_sequence)
+    streams.starting(schedule, schedule.start_wall_ms if first_sequence is None else first_sequence)
+    sent = [Sent(plan) for plan in streams.plans]
     with _signals() as stop, Progress() as progress:
-        counts, seconds, slip = _publish(plan, publisher, progress, stop, scenario.duration)
-        last = _send_flush(plan, publisher, stop) if flush else None
+        counts, seconds, slip = _publish(
+            streams, sent, settings, publisher, progress, stop, scenario.duration
+        )
+        if flush:
+            _send_flush(sent, settings, publisher, stop)
     summary = {
         "sent": publisher.sent,
         "acknowledged": publisher.acknowledged,
@@ -117,22 +118,29 @@ def run(
         "max_slip_ms": round(slip.most_s * 1000, 1) if schedule.paced else None,
         **counts,
         "seed": scenario.seed,
-        "run_id": plan.run_id,
+        "run_id": streams.run_id,
         "start_time": to_text(schedule.start_event_ms),
     }
-    if truth and acknowledged is not None:
-        write_truth(truth, plan, acknowledged, RACK_READINGS.name, summary, last)
+    if truth:
+        write_truth(truth, sent, summary)
     return Outcome(summary, publisher.last_error, stop.signals[0] if stop.signals else None)
 
 
 def _publish(
-    plan: Plan, publisher: Publisher, progress: Progress, stop: Stop, duration_s: float | None
+    streams: Streams,
+    sent: Sequence[Sent],
+    settings: Settings,
+    publisher: Publisher,
+    progress: Progress,
+    stop: Stop,
+    duration_s: float | None,
 ) -> tuple[dict[str, int], float, Slip]:
-    """Send the plan; return counts of what was sent, seconds from first send to last answer, and the slip."""
+    """Send the plans; return counts of what was sent, seconds from first send to last answer, and the slip."""
     counts: Counter[str] = Counter({_name(mark): 0 for mark in Mark})
-    paced = plan.schedule.paced
+    paced = streams.schedule.paced
     with_marks = publisher.wants_reports
-    start_s = time.monotonic() + (plan.schedule.start_wall_ms / 1000 - time.time() if paced else 0)
+    acknowledged = {part.plan.topic: part.acknowledged for part in sent}
+    start_s = time.monotonic() + (streams.schedule.start_wall_ms / 1000 - time.time() if paced else 0)
     began_s: float | None = None
 
     def send(batch: Batch, position: int, end: int) -> None:
@@ -140,14 +148,16 @@ def _publish(
         if began_s is None:
             began_s = time.monotonic()
         marks = batch.marks[position:end]
-        sent = publisher.send(
+        accepted = publisher.send(
+            settings.topic(batch.topic),
             batch.keys[position:end],
             batch.values[position:end],
             batch.numbers[position:end].tolist() if with_marks else (),
             marks.tolist() if with_marks else (),
+            on_acknowledged=acknowledged[batch.topic].add if with_marks else None,
             stopped=stop.asked,
         )
-        if sent and marks.any():
+        if accepted and marks.any():
             for mark in Mark:
                 counts[_name(mark)] += int(np.count_nonzero(marks & mark))
 
@@ -161,9 +171,9 @@ def _publish(
         return not (timed_out or stop.asked())
 
     slip = send_on_schedule(
-        ahead(plan.batches()),
-        plan.schedule,
+        ahead(streams.rounds()),
         send,
+        paced=paced,
         since_start=lambda: time.monotonic() - start_s,
         sleep=time.sleep,
         idle=idle,
@@ -172,21 +182,13 @@ def _publish(
     return dict(counts), time.monotonic() - began_s if began_s is not None else 0.0, slip
 
 
-def _send_flush(plan: Plan, publisher: Publisher, stop: Stop) -> RackReading:
-    """Send one reading with the time of now, which is later than all before it, and return it."""
-    record = RackReading(
-        event_id=f"{plan.run_id}-flush",
-        event_time=to_text(now_ms()),
-        rack_id=FLUSH_SUBJECT,
-        sequence=plan.first_sequence,
-        site_id=FLUSH_SUBJECT,
-        device_type=FLUSH_SUBJECT,
-        temperature_c=20.0,
-        signal_strength=1.0,
-    )
-    publisher.send_uncounted(FLUSH_SUBJECT.encode(), encode(record))
+def _send_flush(sent: Sequence[Sent], settings: Settings, publisher: Publisher, stop: Stop) -> None:
+    """Send one record to each topic with the time of now, which is later than all before it."""
+    event_ms = now_ms()
+    for part in sent:
+        key, part.flush = part.plan.flush_record(event_ms)
+        publisher.send_uncounted(settings.topic(part.plan.topic), key.encode(), encode(part.flush))
     publisher.flush(lambda: None, stop.asked_twice)
-    return record
 
 
 @contextmanager

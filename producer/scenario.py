@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from events.cli import PersonError
 from producer.faults import BY_NAME, AnyFault, OfRacks, check_together
+from producer.streams import Stream
 from producer.world import MAX_RACKS
 
 Rate = Annotated[float, Meta(gt=0)] | Literal["max"]
@@ -20,7 +21,7 @@ class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """Options of a run. The values here are the defaults; an option of the command line goes first."""
 
     description: str = ""
-    streams: tuple[Literal["racks"], ...] = ("racks",)
+    streams: Annotated[tuple[Stream, ...], Meta(min_length=1)] = ("racks",)
     racks: Annotated[int, Meta(ge=1, le=MAX_RACKS)] = 40
     sites: Annotated[int, Meta(ge=1, le=1000)] | None = None
     rate: Rate = 100.0
@@ -40,7 +41,7 @@ def load_scenario(path: Path | None, options: dict[str, Any], fault_options: lis
         key, complaint = _split(str(error))
         raise PersonError(f"--{key.replace('_', '-')} {options.get(key)} is wrong: {complaint}.") from None
     faults = (*given.faults, *map(parse_fault, fault_options))
-    check_together(faults)
+    check_together(faults, given.streams)
     return msgspec.structs.replace(given, faults=faults)
 
 

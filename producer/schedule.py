@@ -1,10 +1,10 @@
-"""When is each reading due, and what time does its clock show? The schedule is absolute.
+"""When is each event due, and what time does its clock show? The schedule is absolute.
 
-Reading i is due i/rate seconds after the start, however late the ones before it
+Event i is due i/rate seconds after the start, however late the ones before it
 were.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,26 +13,35 @@ from events.times import to_text
 from producer.hashing import Floats, Ints
 
 MOST_PER_SECOND = 1_000_000
-"""No run at the highest rate sends more readings a second; it bounds how far back such a run must start."""
+"""No run at the highest rate sends more events a second; it bounds how far back such a run must start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The two clocks of a run, in epoch milliseconds: of the sender (wall) and of the racks (event time)."""
+    """The two clocks of a run, in epoch milliseconds: of the sender (wall) and of the world (event time)."""
 
     rate: float
-    """Readings a second; at the highest rate, the readings that all racks take in one second of theirs."""
+    """Events a second; at the highest rate, the events that the world has in one second of its own."""
     paced: bool
     start_wall_ms: int
     start_event_ms: int
     time_scale: float = 1.0
     count: int | None = None
-    """How many readings there are; None: without end, or until the time is over."""
+    """How many events there are; None: without end, or until the time is over."""
 
     @property
-    def readings_per_event_second(self) -> float:
-        """How many readings all racks together take in a second of event time."""
+    def per_event_second(self) -> float:
+        """How many events there are in a second of event time."""
         return self.rate / self.time_scale
+
+    @property
+    def event_step_ms(self) -> float:
+        """How much event time lies between one event and the next, in milliseconds."""
+        return 1000.0 * self.time_scale / self.rate
+
+    def part(self, share: float, count: int | None) -> "Schedule":
+        """Return the schedule of one stream: a share of the rate, and `count` of the events."""
+        return replace(self, rate=self.rate * share, count=count)
 
     def due_s(self, slots: Ints) -> Floats:
         """Return when the slots are due, in seconds after the start."""
@@ -45,42 +54,43 @@ class Schedule:
         return self.start_wall_ms + after
 
     def event_ms(self, numbers: Ints) -> Ints:
-        """Return the event time of readings, in epoch milliseconds."""
-        per_reading_ms = 1000.0 * self.time_scale / self.rate
-        after: Ints = np.floor(numbers * per_reading_ms).astype(np.int64)
+        """Return the event time of events, in epoch milliseconds."""
+        after: Ints = np.floor(numbers * self.event_step_ms).astype(np.int64)
         return self.start_event_ms + after
 
     def slots(self, event_seconds: Floats) -> Ints:
         """Return how many slots go by in a stretch of event time."""
-        return np.floor(event_seconds * self.readings_per_event_second).astype(np.int64)
+        return np.floor(event_seconds * self.per_event_second).astype(np.int64)
 
 
 def make_schedule(
     *,
     rate: float | None,
-    racks: int,
+    clock_rate: float,
     now_ms: int,
     lead_ms: int = 0,
     duration_s: float | None = None,
     count: int | None = None,
     start_event_ms: int | None = None,
     time_scale: float = 1.0,
+    settling_s: float = 0.0,
 ) -> Schedule:
     """Make the schedule of a run that starts `lead_ms` after `now_ms`; at once if `rate` is None.
 
-    Without a rate the run goes as fast as possible, and the racks' clocks run as if each took one reading a
-    second. The start lies so far in the past that no event time is ever ahead of the wall clock.
+    Without a rate the run goes as fast as possible, and the clocks of its world run as if `clock_rate` events
+    happened in a second. The start lies so far in the past that no event time is ever ahead of the wall clock,
+    and the last one at least `settling_s` behind.
     """
     paced = rate is not None
     start_ms = now_ms + lead_ms if paced else now_ms
-    rate = float(racks) if rate is None else rate
+    rate = clock_rate if rate is None else rate
     if paced and duration_s is not None:
         due = int(np.ceil(rate * duration_s))
         count = due if count is None else min(count, due)
-    readings = count
-    if readings is None and duration_s is not None:
-        readings = int(duration_s * MOST_PER_SECOND)
-    if readings is None:
+    events = count
+    if events is None and duration_s is not None:
+        events = int(duration_s * MOST_PER_SECOND)
+    if events is None:
         if not paced or time_scale > 1:
             raise PersonError(
                 "a run faster than time itself must know its end, or its events would overtake the clock: "
@@ -88,19 +98,20 @@ def make_schedule(
             )
         needed_ms = 0.0
     else:
-        span_ms = readings * 1000.0 / rate
+        span_ms = events * 1000.0 / rate
         needed_ms = span_ms * time_scale - (span_ms if paced else 0)
-    latest_start = start_ms - max(0, int(np.ceil(needed_ms)))
+    latest_start = start_ms - max(0, int(np.ceil(needed_ms))) - int(1000 * settling_s)
     if start_event_ms is None:
         start_event_ms = latest_start
     elif start_event_ms > latest_start:
         raise PersonError(
-            f"with --start-time {to_text(start_event_ms)} events would be ahead of the clock: "
+            f"with --start-time {to_text(start_event_ms)} events would be ahead of the clock"
+            f"{f', or --flush less than {settling_s / 60:g} minutes after them' if settling_s else ''}: "
             f"start at {to_text(latest_start)} or before, or make the run shorter or slower."
         )
     if start_event_ms < 0:
         raise PersonError(
             f"the run spans {needed_ms / 86_400_000:,.0f} days of event time and would start before 1970: "
-            "give more --racks, or a lower --count, --duration or --time-scale."
+            "give a lower --count, --duration or --time-scale, or more --racks."
         )
     return Schedule(rate, paced, start_ms, start_event_ms, time_scale, count)

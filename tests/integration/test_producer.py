@@ -208,10 +208,10 @@ def test_a_missing_broker_is_named_in_one_sentence_within_ten_seconds() -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--rate=fast"], "--rate fast is neither a number of readings a second nor max."),
+        (["--rate=fast"], "--rate fast is neither a number of events a second nor max."),
         (["--rate=-1"], "--rate -1.0 is wrong: Expected `float` > 0.0."),
         (["--racks=2000000"], "--racks 2000000 is wrong: Expected `int` <= 1000000."),
-        (["--streams=clicks"], "--streams clicks is not there yet: the only stream is racks."),
+        (["--streams=clocks"], "--streams clocks: there is no stream 'clocks', but racks, clicks, actions."),
         (["--start-time=yesterday"], "--start-time is wrong: 'yesterday' is not a time in UTC ending in Z"),
         (["--fault=nonsense"], "there is no fault 'nonsense': choose one of overheating"),
     ],

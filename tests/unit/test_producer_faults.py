@@ -11,8 +11,9 @@ import pytest
 from events.cli import PersonError
 from events.records import RackReading
 from events.times import to_ms
+from events.topics import RACK_READINGS
 from producer.faults import BY_NAME, AnyFault
-from producer.malformed import USUAL_KINDS
+from producer.malformed import usual_kinds
 from producer.plan import Mark, Plan
 from producer.scenario import parse_fault
 from producer.schedule import make_schedule
@@ -36,7 +37,7 @@ class Sent:
 
 def plan_of(*faults: str, seed: int = 1, racks: int = RACKS, time_scale: float = 1.0) -> Plan:
     parsed: list[AnyFault] = [parse_fault(fault) for fault in faults]
-    schedule = make_schedule(rate=RATE, racks=racks, now_ms=T0, count=COUNT, time_scale=time_scale)
+    schedule = make_schedule(rate=RATE, clock_rate=racks, now_ms=T0, count=COUNT, time_scale=time_scale)
     return Plan(make_world(seed, racks), schedule, parsed, 1)
 
 
@@ -82,7 +83,7 @@ def test_the_same_seed_sends_the_same_bytes_and_the_order_of_options_does_not_ma
 def test_what_is_sent_does_not_depend_on_how_much_is_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = ["late=0.05", "duplicate=0.05", "out-of-order=0.05", "malformed=0.01"]
     whole = sent_by(plan_of(*faults))
-    monkeypatch.setattr("producer.plan.LARGEST_STRETCH", 13)
+    monkeypatch.setattr("producer.stream.LARGEST_STRETCH", 13)
     assert sent_by(plan_of(*faults)) == whole
 
 
@@ -170,7 +171,7 @@ def test_malformed_records_cannot_be_read_and_every_kind_has_its_turn() -> None:
     assert {record.number for record in bad} == {r.number for r in records if r.reading is None}
     kinds = plan.malformed_kinds(np.array([record.number for record in bad]))
     assert min(Counter(kinds).values()) >= 7
-    assert set(kinds) == set(USUAL_KINDS)
+    assert set(kinds) == set(usual_kinds(RACK_READINGS))
     only = plan_of("malformed=0.01,kinds=[nan]")
     assert all(b'"temperature_c":NaN' in record.value for record in marked(sent_by(only), Mark.MALFORMED))
 
@@ -273,12 +274,12 @@ def test_faults_that_cannot_be_are_refused_with_a_reason() -> None:
         ("silence=[rack-0009]", "names 'rack-0009', but the racks are rack-0001 to rack-0003"),
     ):
         with pytest.raises(PersonError, match=complaint):
-            Plan(world, make_schedule(rate=1.0, racks=3, now_ms=T0), [parse_fault(text)], 1)
+            Plan(world, make_schedule(rate=1.0, clock_rate=3, now_ms=T0), [parse_fault(text)], 1)
 
 
 def test_every_fault_has_a_description_for_the_list_of_faults() -> None:
     assert set(BY_NAME) == {
         "overheating", "hovering", "silence", "weak-signal", "late", "too-late", "out-of-order", "duplicate",
-        "malformed", "future",
+        "malformed", "future", "orphan",
     }  # fmt: skip
     assert all((fault.__doc__ or "").endswith(".") for fault in BY_NAME.values())

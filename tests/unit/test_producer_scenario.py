@@ -45,7 +45,8 @@ def test_an_empty_scenario_has_the_defaults(tmp_path: Path) -> None:
         ("rate: 10\nracks: 0\n", r"line 2 of .*\(racks\): Expected `int` >= 1"),
         ("racks: 5\nrade: 10\n", r"line 2 of .*unknown field `rade`"),
         ("rate: quick\n", r"line 1 of .*\(rate\): Invalid enum value 'quick'"),
-        ("streams: [clicks]\n", r"line 1 of .*\(streams\[0\]\): Invalid enum value 'clicks'"),
+        ("streams: [clocks]\n", r"line 1 of .*\(streams\[0\]\): Invalid enum value 'clocks'"),
+        ("streams: []\n", r"line 1 of .*\(streams\): Expected `array` of length >= 1"),
         (
             "faults:\n  - fault: late\n  - fault: duplicate\n    share: 2\n",
             r"line 4 of .*\(faults\[1\]\.share\): Expected `float` <= 1",
@@ -81,7 +82,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ("duplicate=0.1,copies", "'copies' is not of the form option=value"),
         ("duplicate=0.1,copies=9", r"copies: Expected `int` <= 2"),
         ("duplicate,colour=red", "unknown field `colour`"),
-        ("late=0.1,max_s=600", r"max_s: Expected `float` <= 580"),
+        ("late=0.1,max_s=7200", r"max_s: Expected `float` <= 7180"),
     ],
 )
 def test_a_wrong_fault_option_is_explained(text: str, complaint: str) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from events.cli import PersonError
+from events.topics import AD_CLICKS, RACK_READINGS
 from producer.pacing import Slip, send_on_schedule
 from producer.plan import Batch
 from producer.schedule import Schedule, make_schedule
@@ -28,10 +29,18 @@ class Clock:
         self.now_s += seconds
 
 
-def batches(slots: int, size: int) -> list[Batch]:
+def batches(slots: int, size: int, rate: float = 1.0) -> list[Batch]:
     every = np.arange(slots, dtype=np.int64)
     return [
-        Batch(part, part, np.zeros(len(part), np.uint8), [b"k"] * len(part), [b"v"] * len(part))
+        Batch(
+            RACK_READINGS,
+            part,
+            part / rate,
+            part,
+            np.zeros(len(part), np.uint8),
+            [b"k"] * len(part),
+            [b"v"] * len(part),
+        )
         for part in np.split(every, range(size, slots, size))
     ]
 
@@ -48,9 +57,9 @@ def sent_at(
         for slot in batch.slots[position:end].tolist():
             clock.now_s += (sending_takes or {}).get(slot, 0.0)
 
-    schedule = Schedule(rate=rate, paced=True, start_wall_ms=T0, start_event_ms=T0, count=slots)
+    rounds = [[batch] for batch in batches(slots, 7, rate)]
     slip = send_on_schedule(
-        batches(slots, 7), schedule, send, since_start=clock, sleep=clock.sleep, idle=lambda _: True
+        rounds, send, paced=True, since_start=clock, sleep=clock.sleep, idle=lambda _: True
     )
     return times, slip
 
@@ -78,11 +87,10 @@ def test_after_a_pause_the_producer_catches_up_and_is_on_its_schedule_again() ->
 
 def test_a_stop_ends_the_sending_even_far_from_the_next_record() -> None:
     clock, sent = Clock(), []
-    schedule = Schedule(rate=0.001, paced=True, start_wall_ms=T0, start_event_ms=T0)
     send_on_schedule(
-        batches(3, 1),
-        schedule,
+        [[batch] for batch in batches(3, 1, rate=0.001)],
         lambda batch, *_: sent.append(int(batch.slots[0])),
+        paced=True,
         since_start=clock,
         sleep=clock.sleep,
         idle=lambda _: clock.now_s < 5,
@@ -93,11 +101,10 @@ def test_a_stop_ends_the_sending_even_far_from_the_next_record() -> None:
 
 def test_without_a_pace_whole_batches_go_at_once() -> None:
     clock, sent = Clock(), []
-    schedule = Schedule(rate=1.0, paced=False, start_wall_ms=T0, start_event_ms=T0)
     slip = send_on_schedule(
-        batches(20, 7),
-        schedule,
+        [[batch] for batch in batches(20, 7)],
         lambda _, position, end: sent.append((position, end)),
+        paced=False,
         since_start=clock,
         sleep=clock.sleep,
         idle=lambda _: True,
@@ -106,20 +113,43 @@ def test_without_a_pace_whole_batches_go_at_once() -> None:
     assert clock.naps == [] and slip.most_s == 0
 
 
+def test_the_batches_of_a_round_go_side_by_side_each_by_its_own_rate() -> None:
+    clock = Clock()
+    sent: list[tuple[str, int, float]] = []
+    fast, slow = batches(100, 100, rate=10.0)[0], batches(10, 10, rate=1.0)[0]
+    slow.topic = AD_CLICKS
+
+    def send(batch: Batch, position: int, end: int) -> None:
+        sent.extend((batch.topic.name, slot, clock.now_s) for slot in batch.slots[position:end].tolist())
+
+    send_on_schedule(
+        [[fast, slow], [batches(0, 1)[0], slow]],
+        send,
+        paced=True,
+        since_start=clock,
+        sleep=clock.sleep,
+        idle=lambda _: True,
+    )
+    assert len(sent) == 100 + 10 + 10
+    for name, slot, time in sent[:110]:
+        assert 0 <= time - slot / (1.0 if name == "ad-clicks" else 10.0) <= 0.0011
+    assert {name for name, *_ in sent[110:]} == {"ad-clicks"}
+
+
 def test_due_times_lie_on_the_grid_of_the_rate() -> None:
     schedule = Schedule(rate=3.0, paced=True, start_wall_ms=T0, start_event_ms=T0)
     assert schedule.due_ms(np.arange(5)).tolist() == [T0, T0 + 333, T0 + 666, T0 + 1000, T0 + 1333]
 
 
 def test_event_time_is_the_due_time_when_time_is_not_scaled() -> None:
-    schedule = make_schedule(rate=200.0, racks=40, now_ms=T0, lead_ms=200)
+    schedule = make_schedule(rate=200.0, clock_rate=40, now_ms=T0, lead_ms=200)
     numbers = np.arange(10_000)
     assert schedule.start_wall_ms == T0 + 200
     assert np.array_equal(schedule.event_ms(numbers), schedule.due_ms(numbers))
 
 
 def test_scaled_time_starts_in_the_past_so_that_no_event_is_ahead_of_the_clock() -> None:
-    schedule = make_schedule(rate=200.0, racks=40, now_ms=T0, duration_s=60, time_scale=3600)
+    schedule = make_schedule(rate=200.0, clock_rate=40, now_ms=T0, duration_s=60, time_scale=3600)
     numbers = np.arange(schedule.count or 0)
     ahead = schedule.event_ms(numbers) - schedule.due_ms(numbers)
     assert schedule.count == 12_000
@@ -130,7 +160,7 @@ def test_scaled_time_starts_in_the_past_so_that_no_event_is_ahead_of_the_clock()
 
 
 def test_as_fast_as_possible_each_rack_reads_once_a_second_and_no_event_is_ahead() -> None:
-    schedule = make_schedule(rate=None, racks=50, now_ms=T0, lead_ms=200, count=100_000)
+    schedule = make_schedule(rate=None, clock_rate=50, now_ms=T0, lead_ms=200, count=100_000)
     times = schedule.event_ms(np.arange(100_000))
     assert not schedule.paced
     assert (times[50:] - times[:-50]).tolist() == [1000] * (100_000 - 50)
@@ -147,14 +177,22 @@ def test_as_fast_as_possible_each_rack_reads_once_a_second_and_no_event_is_ahead
             {"rate": 10.0, "duration_s": 60, "time_scale": 60.0, "start_event_ms": T0 - 1000},
             "start at 2026-11-18T10:07:40.000Z or before",
         ),
-        ({"rate": None, "racks": 1, "count": 10**10}, "would start before 1970"),
+        ({"rate": None, "clock_rate": 1, "count": 10**10}, "would start before 1970"),
     ],
 )
 def test_a_run_that_would_overtake_the_clock_is_refused(options: dict[str, float], complaint: str) -> None:
     with pytest.raises(PersonError, match=complaint):
-        make_schedule(**{"racks": 40, "now_ms": T0, **options})  # type: ignore[arg-type]
+        make_schedule(**{"clock_rate": 40, "now_ms": T0, **options})  # type: ignore[arg-type]
+
+
+def test_before_a_flush_the_last_event_lies_as_far_back_as_it_takes_to_close_all() -> None:
+    schedule = make_schedule(rate=10.0, clock_rate=1, now_ms=T0, duration_s=60, time_scale=60, settling_s=900)
+    last_ms = int(schedule.event_ms(np.array([599]))[0])
+    assert 900_000 <= T0 + 60_000 - last_ms < 900_000 + 60_000
+    with pytest.raises(PersonError, match="or --flush less than 15 minutes after them: start at"):
+        make_schedule(rate=10.0, clock_rate=1, now_ms=T0, settling_s=900, start_event_ms=T0)
 
 
 def test_duration_and_count_together_end_with_the_first() -> None:
-    assert make_schedule(rate=10.0, racks=1, now_ms=T0, duration_s=2, count=100).count == 20
-    assert make_schedule(rate=10.0, racks=1, now_ms=T0, duration_s=20, count=100).count == 100
+    assert make_schedule(rate=10.0, clock_rate=1, now_ms=T0, duration_s=2, count=100).count == 20
+    assert make_schedule(rate=10.0, clock_rate=1, now_ms=T0, duration_s=20, count=100).count == 100

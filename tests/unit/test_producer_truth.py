@@ -15,7 +15,7 @@ from producer.oracle import overheating_alerts, temperature_windows
 from producer.plan import Mark, Plan
 from producer.scenario import load_scenario, parse_fault
 from producer.schedule import make_schedule
-from producer.truth import Acknowledged, write_truth
+from producer.truth import Acknowledged, Sent, write_truth
 from producer.world import make_world
 
 T0 = 1_795_000_000_000
@@ -65,7 +65,7 @@ class Topic:
 
 
 def plan_of(*faults: str) -> Plan:
-    schedule = make_schedule(rate=100.0, racks=20, now_ms=T0, count=6000)
+    schedule = make_schedule(rate=100.0, clock_rate=20, now_ms=T0, count=6000)
     return Plan(make_world(1, 20), schedule, [parse_fault(fault) for fault in faults], 1)
 
 
@@ -73,7 +73,7 @@ def truth_of(
     tmp_path: Path, plan: Plan, acknowledged: Acknowledged, flush: RackReading | None = None
 ) -> dict[str, list[dict[str, Any]]]:
     path = tmp_path / "truth.jsonl"
-    write_truth(path, plan, acknowledged, "rack-readings", {"sent": 1}, flush)
+    write_truth(path, [Sent(plan, acknowledged, flush)], {"sent": 1})
     rows: dict[str, list[dict[str, Any]]] = {"summary": [], "alert": [], "dead-letter": [], "window": []}
     for line in path.read_bytes().splitlines():
         row = msgspec.json.decode(line)
@@ -191,7 +191,7 @@ def test_the_topics_order_is_append_time_then_partition_then_offset() -> None:
 def test_the_demo_scenario_happens_within_a_minute(tmp_path: Path) -> None:
     demo = load_scenario(Path(__file__).parents[2] / "producer" / "scenarios" / "demo.yaml", {}, [])
     assert isinstance(demo.rate, float)
-    schedule = make_schedule(rate=demo.rate, racks=demo.racks, now_ms=T0, duration_s=60)
+    schedule = make_schedule(rate=demo.rate, clock_rate=demo.racks, now_ms=T0, duration_s=60)
     plan = Plan(make_world(demo.seed, demo.racks, demo.sites), schedule, demo.faults, 1)
     topic = Topic(plan)
     truth = truth_of(tmp_path, plan, topic.acknowledged)

@@ -1,0 +1,226 @@
+"""Impressions and clicks: functions of seed and number; a click knows its impression, and the bounds are hit."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from events.records import AdClick, AdImpression, encode
+from events.times import to_ms, to_text
+from producer.clicks import Clicks, ImpressionPlan, time_to_click_ms
+from producer.stream import Mark
+from tests.unit.clickstream import (
+    HOUR,
+    MINUTE,
+    T0,
+    decoded,
+    numbers,
+    plan_of,
+    sent_by,
+    shown_and_clicked,
+    streams_of,
+)
+
+COUNT = 220_000
+HALF_A_DAY = 4.0
+"""How much faster than usual time goes in a run of COUNT events, to last half a day."""
+
+
+def same(one: Clicks, other: Clicks) -> bool:
+    fields = [field.name for field in dataclasses.fields(Clicks)]
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in fields)
+
+
+def waits_ms(*faults: str, count: int = COUNT) -> tuple[Clicks, list[int]]:
+    """Return all clicks of a run, and how long each came after its impression."""
+    shown, clicked = shown_and_clicked(streams_of(["clicks"], *faults, count=count, time_scale=HALF_A_DAY))
+    assert clicked.schedule.count is not None
+    clicks = clicked.clicks(numbers(0, clicked.schedule.count))
+    return clicks, (clicks.event_ms - shown.event_ms(clicks.impressions)).tolist()
+
+
+def test_any_slice_of_the_clicks_can_be_drawn_without_the_ones_before() -> None:
+    faults = ["late=0.05", "too-late=0.02", "orphan=0.05", "out-of-order=0.05", "future=0.02"]
+    _, clicked = shown_and_clicked(streams_of(["clicks"], *faults, time_scale=50))
+    whole = clicked.clicks(numbers(0, 1800))
+    for start, stop in ((0, 1), (1, 2), (17, 18), (399, 801), (1799, 1800)):
+        part = Clicks(*(getattr(whole, f.name)[start:stop] for f in dataclasses.fields(Clicks)))
+        assert same(clicked.clicks(numbers(start, stop)), part)
+    backwards = clicked.clicks(numbers(0, 1800)[::-1])
+    assert np.array_equal(backwards.event_ms[::-1], whole.event_ms)
+
+
+def test_the_same_seed_clicks_the_same_and_another_seed_otherwise() -> None:
+    one, again, other = (
+        [row.value for row in sent_by(streams_of(["clicks"], "late=0.1", seed=seed))] for seed in (1, 1, 2)
+    )
+    assert one == again != other
+
+
+@pytest.mark.parametrize("rate", [None, 300.0])
+def test_what_is_sent_does_not_depend_on_how_much_is_drawn_at_once(
+    monkeypatch: pytest.MonkeyPatch, rate: float | None
+) -> None:
+    faults = ["late=0.05", "duplicate=0.05", "out-of-order=0.05", "malformed=0.01", "orphan=0.05"]
+
+    def by_topic() -> dict[str, list[object]]:
+        found: dict[str, list[object]] = {}
+        for row in sent_by(streams_of(["racks", "clicks", "actions"], *faults, rate=rate, count=3000)):
+            found.setdefault(row.topic, []).append(row)
+        return found
+
+    whole = by_topic()
+    assert set(whole) == {"rack-readings", "ad-impressions", "ad-clicks", "user-actions"}
+    monkeypatch.setattr("producer.stream.LARGEST_STRETCH", 29)
+    assert by_topic() == whole
+
+
+@pytest.mark.parametrize("rate", [None, 777.0])
+@pytest.mark.parametrize("kind", [AdImpression, AdClick])
+def test_every_value_has_the_bytes_of_the_records_own_encoder(
+    kind: type[AdImpression | AdClick], rate: float | None
+) -> None:
+    streams = streams_of(["clicks"], "orphan=0.1", "too-late=0.1", rate=rate)
+    plan = shown_and_clicked(streams)[0 if kind is AdImpression else 1]
+    some = numbers(300, 1500)
+    due = plan.schedule.due_ms(some) if plan.schedule.paced else None
+    keys, values = plan.encoded(some, due)
+    records: Sequence[Any] = plan.records(some)
+    if due is not None:
+        for record, due_ms in zip(records, due.tolist(), strict=True):
+            record.scheduled_time = to_text(due_ms)
+    assert values == [encode(record) for record in records]
+    assert [decoded(value, kind) for value in values] == records
+    assert keys == [record.impression_id.encode() for record in records]
+
+
+def test_a_click_repeats_the_ad_and_the_user_of_its_impression() -> None:
+    shown, clicked = shown_and_clicked(streams_of(["clicks"], time_scale=50))
+    by_id = {impression.impression_id: impression for impression in shown.records(numbers(0, 18_181))}
+    clicks = clicked.records(numbers(0, 1818))
+    assert len({click.click_id for click in clicks}) == 1818
+    for click in clicks:
+        impression = by_id[click.impression_id]
+        assert (click.ad_id, click.user_id) == (impression.ad_id, impression.user_id)
+
+
+def test_one_in_ten_impressions_is_clicked_and_some_of_them_several_times() -> None:
+    clicks, _ = waits_ms()
+    on = Counter(clicks.impressions.tolist())
+    assert len(clicks.numbers) == COUNT // 11
+    assert len(on) / (COUNT * 10 / 11) == pytest.approx(0.09, abs=0.01)
+    assert {2, 3} <= set(on.values())
+    assert sum(count > 1 for count in on.values()) > 0.05 * len(on)
+
+
+def test_the_time_to_click_has_a_heavy_tail_that_passes_the_hour() -> None:
+    _, waits = waits_ms()
+    usual = [wait for wait in waits if wait >= 0]
+    assert np.median(usual) == pytest.approx(47_000, rel=0.1)
+    assert 0.004 < sum(wait > HOUR for wait in usual) / len(usual) < 0.01
+    assert max(usual) <= 3 * HOUR + MINUTE
+    assert time_to_click_ms(np.array([0.0, 1 - 2**-53])).tolist() == [0.0, 3.0 * HOUR]
+
+
+def test_clicks_stand_on_every_side_of_both_ends_of_the_hour() -> None:
+    _, waits = waits_ms()
+    at = Counter(waits)
+    for bound in (HOUR, HOUR + 1, 0, -1):
+        assert at[bound] >= 15, bound
+    assert sum(wait < 0 for wait in waits) == at[-1]
+
+
+def test_no_click_is_ahead_of_its_turn_and_none_before_there_was_an_impression() -> None:
+    streams = streams_of(["clicks"], time_scale=HALF_A_DAY, count=COUNT)
+    shown, clicked = shown_and_clicked(streams)
+    some = numbers(0, COUNT // 11)
+    clicks = clicked.clicks(some)
+    assert (clicks.event_ms <= clicked.schedule.event_ms(some)).all()
+    assert clicks.impressions.min() >= 0
+    assert clicks.impressions.max() < (shown.schedule.count or 0)
+
+
+def test_orphans_click_on_impressions_that_do_not_exist() -> None:
+    shown, clicked = shown_and_clicked(streams_of(["clicks"], "orphan=0.01", count=110_000))
+    ids = {impression.impression_id for impression in shown.records(numbers(0, 100_000))}
+    marks = clicked.marks(numbers(0, 10_000))
+    orphans = [click.impression_id not in ids for click in clicked.records(numbers(0, 10_000))]
+    assert sum(orphans) == 100
+    assert orphans == ((marks & Mark.ORPHAN) > 0).tolist()
+
+
+def test_impressions_out_of_order_are_sent_after_their_click() -> None:
+    streams = streams_of(["clicks"], "out-of-order=0.05", rate=1000.0)
+    shown, clicked = shown_and_clicked(streams)
+    due_s = {}
+    for batches in streams.rounds():
+        for batch in batches:
+            for number, marks, due in zip(
+                batch.numbers.tolist(), batch.marks.tolist(), batch.due_s, strict=True
+            ):
+                due_s[batch.topic.name, number] = (float(due), marks)
+    moved = [number for (topic, number), (_, marks) in due_s.items() if topic == "ad-impressions" and marks]
+    clicks = clicked.clicks(numbers(0, clicked.schedule.count or 0))
+    assert len(moved) in (90, 91), "of 1,818 clicks"
+    # The last one's click would come after the end of the run.
+    for number in sorted(moved)[:90]:
+        click = clicks.impressions.tolist().index(number)
+        assert due_s["ad-clicks", click][0] < due_s["ad-impressions", number][0]
+        wait_ms = clicks.event_ms[click] - shown.event_ms(np.array([number]))[0]
+        assert 0 <= wait_ms < HOUR, "they join all the same"
+
+
+def test_too_late_impressions_take_their_clicks_along() -> None:
+    streams = streams_of(["clicks"], "too-late=0.05,min_s=900,max_s=3600", count=COUNT, time_scale=HALF_A_DAY)
+    shown, clicked = shown_and_clicked(streams)
+    some = numbers(0, 10_000)
+    late = (shown.marks(some) & Mark.TOO_LATE) > 0
+    behind = shown.schedule.event_ms(some) - shown.event_ms(some)
+    assert late.sum() == 500
+    assert not behind[~late].any()
+    assert behind[late].min() >= 2 * HOUR + 5 * MINUTE
+    assert behind[late].max() <= 2 * HOUR + 50 * MINUTE
+    clicks = clicked.clicks(some)
+    beyond = (clicked.marks(some) & Mark.TOO_LATE) > 0
+    on_late = ((shown.marks(clicks.impressions) & Mark.TOO_LATE) > 0) & ~beyond
+    waits = clicks.event_ms - shown.event_ms(clicks.impressions)
+    assert on_late.sum() > 300
+    assert np.mean((waits >= 0) & (waits <= HOUR), where=on_late) > 0.97
+    lags = clicked.schedule.event_ms(some) - clicks.event_ms
+    assert lags[beyond].min() >= 3 * HOUR + 5 * MINUTE
+    after = beyond & (some * clicked.schedule.event_step_ms > 5 * HOUR)
+    assert np.mean((waits >= 0) & (waits <= HOUR), where=after) > 0.9
+
+
+def test_events_from_the_future_are_ahead_of_the_wall_clock() -> None:
+    streams = streams_of(["clicks"], "future=0.01", time_scale=50)
+    for plan in shown_and_clicked(streams):
+        some = numbers(0, 1800)
+        ahead = (plan.marks(some) & Mark.FUTURE) > 0
+        assert ahead.sum() == 18
+        assert plan.event_ms(some)[ahead].min() >= T0 + HOUR
+        assert plan.event_ms(some)[~ahead].max() <= T0
+
+
+def test_flush_records_are_new_to_all_and_do_not_join() -> None:
+    shown, clicked = (plan.flush_record(T0) for plan in shown_and_clicked(streams_of(["clicks"])))
+    assert {to_ms(record.event_time) for _, record in (shown, clicked)} == {T0}
+    assert isinstance(shown[1], AdImpression)
+    assert isinstance(clicked[1], AdClick)
+    assert shown[1].impression_id != clicked[1].impression_id
+    for key, record in (shown, clicked):
+        assert key == record.impression_id
+        assert decoded(encode(record), type(record)) == record
+
+
+def test_impressions_know_many_users_and_prefer_some_ads() -> None:
+    plan = plan_of(ImpressionPlan, streams_of(["clicks"]))
+    impressions = plan.records(numbers(0, 10_000))
+    ads = Counter(impression.ad_id for impression in impressions)
+    assert len(ads) == len(plan.audience.ads) == 100
+    assert max(ads.values()) > 10 * min(ads.values())
+    assert len({impression.user_id for impression in impressions}) > 3000
+    assert len({impression.page for impression in impressions}) == len(plan.audience.pages)
