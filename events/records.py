@@ -179,10 +179,10 @@ class ActionCount(Struct, kw_only=True):
 
 
 class UserSession(Struct, kw_only=True):
-    """One session of one user: distinct actions, each less than the gap after the one before it.
+    """One session of one user: distinct actions, each at most the gap after the one before it, as Spark has it.
 
     `session_start` is the time of the first, `session_end` the gap after the last: an action at that very moment
-    begins another session. `amount_total` is over the purchases; 0 when there are none.
+    still belongs to it. `amount_total` is over the purchases; 0 when there are none.
     """
 
     user_id: Id
