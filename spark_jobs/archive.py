@@ -2,8 +2,8 @@
 
 Each topic has a folder below `--archive`, with a column for each field of its record. Records that cannot be read lie
 beside the others (`kind=unreadable` beside `kind=readable`), with their value and the reason. The sink writes
-each record exactly once, for readers that know its log: read what `python -m spark_jobs compact` made of it, one file an
-hour, which any reader can.
+each record exactly once, for readers that know its log: read what `python -m spark_jobs compact` made of it, one file
+an hour, which any reader can.
 
 What it gets wrong: many small files, one for each topic, hour and batch, until they are compacted; so a batch a minute,
 by default, and an archive that is a minute behind. The hour is that of the append time: an event may have
@@ -29,8 +29,8 @@ def archived(records: DataFrame) -> DataFrame:
     """Return `kind`, `date` and `hour` (UTC, of the append time), Kafka's columns, and the fields of the record.
 
     In: Kafka's columns, and the fields and `error` of `parsing.parse` where the topic's record is known. `kind` is
-    `readable` or `unreadable`. `value` is there where it is not in the fields: as text in `value`, in `value_bytes` when
-    it is not UTF-8.
+    `readable` or `unreadable`. `value` is there where it is not in the fields: as text, or in `value_bytes` when it is
+    not UTF-8.
     """
     parsed = "error" in records.columns
     error = F.col("error") if parsed else F.lit(None).cast("string")

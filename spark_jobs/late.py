@@ -45,7 +45,8 @@ def late_records(progress: Mapping[str, Any], watermark_before: str | None) -> i
     if counted is None or watermark_before is None:
         return None
     watermark_s = to_ms(watermark_before) / 1000
-    return sum(round(bucket["y"]) for bucket in counted[_CLOSES] or [] if bucket["x"] <= watermark_s)
+    counts = [bucket["y"] for bucket in counted[_CLOSES] or [] if bucket["x"] <= watermark_s]
+    return round(sum(counts))
 
 
 def records_behind(progress: Mapping[str, Any]) -> int | None:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.action_counts import JOB, action_counts
 from spark_jobs.job import JobOptions
-from spark_jobs.late import late_records, records_behind, with_event_times_counted
+from spark_jobs.late import late_records, with_event_times_counted
 from spark_jobs.triggers import Trigger
 from tests.spark.streams import live_stream, run_stream
 from tests.spark.times import clock, events
@@ -214,18 +214,6 @@ def test_late_records_are_counted_before_the_aggregation_and_not_one_per_group(
     spark_says = sum(op["numRowsDroppedByWatermark"] for entry in progress for op in entry["stateOperators"])
     assert [count for count in found if count] == [731]
     assert spark_says < 10, "one for each group and partition"
-
-
-@pytest.mark.parametrize(
-    ("end", "latest", "behind"),
-    [
-        ({"t": {"0": 5, "1": 7}}, {"t": {"0": 9, "1": 7}}, 4),
-        ({"t": {"0": 5}}, {"t": {"0": 5, "1": 3}}, 3),
-        ({"t": {"0": 5}}, None, None),
-    ],
-)
-def test_the_lag_is_what_the_topic_holds_beyond_the_batch(end: Any, latest: Any, behind: int | None) -> None:
-    assert records_behind({"sources": [{"endOffset": end, "latestOffset": latest}]}) == behind
 
 
 @pytest.mark.parametrize("by", ["action", "user_id"])

@@ -214,7 +214,8 @@ def by_hand(seen: Sequence[Seen], clicked: Sequence[Clicked]) -> Counter[Pair]:
             for t, c, of in set(clicked)
             if of == name and when <= t <= f"{int(when[:2]) + 1}{when[2:]}"
         ]
-        rows.update([(name, when, c, t) for c, t in found] or [(name, when, None, None)])
+        alone: list[Pair] = [(name, when, None, None)]
+        rows.update([(name, when, c, t) for c, t in found] or alone)
     return rows
 
 

@@ -1,5 +1,6 @@
 """Repeats: removed within the watermark or for ever, by id alone, and the first record goes on as it came."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,11 @@ def test_key_and_value_go_on_byte_for_byte(spark: SparkSession, tmp_path: Path) 
         kafka_table(spark, [value], [b"\xff\x00key"]).select("key", "value")
     )
     plan = JOB.plans[Trigger.AVAILABLE_NOW]
+
+    def records(options: JobOptions, rows: DataFrame) -> DataFrame:
+        return plan.records(rows, options)
+
     for keep in ("for-ever", "expiring"):
-        options = JOB.with_defaults(JobOptions(keep=keep))
-        first, *_ = run_stream(
-            spark, tmp_path / keep, [raw], lambda rows, o=options: plan.records(rows, o), "append"
-        )
+        table = partial(records, JOB.with_defaults(JobOptions(keep=keep)))
+        first, *_ = run_stream(spark, tmp_path / keep, [raw], table, "append")
         assert [(bytes(row["key"]), bytes(row["value"])) for row in first] == [(b"\xff\x00key", value)]
