@@ -45,7 +45,7 @@ def late_records(progress: Mapping[str, Any], watermark_before: str | None) -> i
     if counted is None or watermark_before is None:
         return None
     watermark_s = to_ms(watermark_before) / 1000
-    counts = [bucket["y"] for bucket in counted[_CLOSES] or [] if bucket["x"] <= watermark_s]
+    counts: list[float] = [bucket["y"] for bucket in counted[_CLOSES] or [] if bucket["x"] <= watermark_s]
     return round(sum(counts))
 
 
