@@ -1,5 +1,6 @@
 """The clickstream's jobs against a real broker: what came out is what must, at once and through kills at any moment."""
 
+import json
 import os
 import uuid
 from functools import partial
@@ -17,6 +18,12 @@ from tests.support import Kafka, run
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
+STATE_FORMATS = {
+    "streaming.stateStore.checkpointFormatVersion": "2",
+    "streaming.join.stateFormatVersion": "4",
+    "shuffle.partitions": "4",
+    "streaming.multipleWatermarkPolicy": "min",
+}
 JOBS = ("ad_attribution", "action_counts", "user_sessions", "user_totals", "deduplicate", "archive")
 
 
@@ -82,6 +89,11 @@ def test_available_now_gives_each_row_once_and_ends(clickstream: Clickstream) ->
         topic for topic in ALL if topic.record is None or topic not in {t for t, _, _ in sent.records}
     )
     the_archive_has_each_record_once(clickstream, but=outputs)
+    # The formats of state are chosen at the first start, and stand in the checkpoint.
+    begun = clickstream.root / "ad_attribution/micro-batch/v1" / clickstream.kafka.prefix / "offsets/0"
+    settings = json.loads(begun.read_text(encoding="utf-8").splitlines()[1])["conf"]
+    chosen = {name: settings[f"spark.sql.{name}"] for name in STATE_FORMATS}
+    assert chosen == STATE_FORMATS
     rows = [record.value for record in clickstream.kafka.read_all(DISTINCT_EVENTS)]
     assert len(rows) == len(set(rows))
     assert clickstream.kafka.read_all(DEAD_LETTERS)
