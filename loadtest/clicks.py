@@ -50,7 +50,7 @@ def counts_catch_up(bench: Bench, count: int) -> tuple[float, float]:
     progress = bench.folder / "counts.jsonl"
     job = ["spark_jobs", "run", "action_counts", "--trigger", "available-now",
            "--checkpoint-root", str(bench.folder / prefix), "--progress", str(progress)]  # fmt: skip
-    return catch_up(bench, env, prefix, job, progress, "action_counts", int(sent.get("records", count)))
+    return catch_up(bench, env, prefix, job, progress, "action_counts", int(sent["acknowledged"]))
 
 
 def _due(row: dict[str, Any]) -> str | None:
