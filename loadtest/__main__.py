@@ -9,13 +9,13 @@ import typer
 
 from broker import server
 from events import cli, settings
-from loadtest import speed
+from loadtest import clicks, speed
 
 app = cli.new_app(
     "Load experiments. Everything runs on a broker of their own on this machine, and ends by itself."
 )
 
-PARTS = ("producer", "latency", "catch-up")
+PARTS = ("producer", "latency", "catch-up", "attribution", "counts")
 
 
 @app.callback()
@@ -33,6 +33,9 @@ def speed_command(
         int, typer.Option(min=10_000, help="Records of one producer run, and of the catch-up.")
     ] = 2_000_000,
     rate: Annotated[int, typer.Option(min=1, help="Readings a second while latency is measured.")] = 2000,
+    click_rate: Annotated[
+        int, typer.Option(min=1, help="Impressions and clicks a second while attribution is measured.")
+    ] = 20_000,
     seconds: Annotated[int, typer.Option(min=1, help="How long latency is measured.")] = 60,
     warm_up: Annotated[
         int, typer.Option(min=0, help="Seconds after the first alert that are not measured.")
@@ -40,7 +43,8 @@ def speed_command(
 ) -> None:
     """Measure the producer against Kafka's own, the real-time latency of alerts, and the micro-batch catch-up.
 
-    Bounds: producer at 0.9 of ProducerPerformance; alerts at p50 15 ms and p99 60 ms; catch-up of 80,000 readings/s.
+    Bounds: producer at 0.9 of ProducerPerformance; alerts at p50 15 ms and p99 60 ms; catch-up of 80,000 readings/s;
+    attribution that keeps up with 20,000 events/s; counts of 150,000 actions/s in catch-up.
     The exit status is 1 when one is missed: look at what else the machine does before you believe it.
     """
     parts = only or list(PARTS)
@@ -66,6 +70,15 @@ def speed_command(
                 f"overheating, micro-batch: {whole:,.0f} readings/s from start, {warm:,.0f} after the first batch"
             )
             met.append(warm >= 80_000)
+        if "attribution" in parts:
+            latencies, _ = clicks.attribution_latency(bench, click_rate, seconds, warm_up)
+            # What falls behind is late by seconds more with every second.
+            halves = np.array_split(np.asarray(latencies), 2)
+            met.append(float(np.median(halves[1]) - np.median(halves[0])) < 1000)
+        if "counts" in parts:
+            whole, warm = clicks.counts_catch_up(bench, count)
+            typer.echo(f"action_counts: {whole:,.0f} actions/s from start, {warm:,.0f} after the first batch")
+            met.append(warm >= 150_000)
     finally:
         broker.stop()
         shutil.rmtree(Path(folder / "kafka"), ignore_errors=True)

@@ -85,7 +85,12 @@ def real_time_latency(bench: Bench, rate: int, seconds: int, warm_up: int) -> li
     with running(bench.folder / f"{prefix}jobs.log", env, *job) as jobs:
         generator = ["producer", "run", *load, "--duration", str(seconds + warm_up + START_SECONDS)]
         with running(bench.folder / f"{prefix}producer.log", env, *generator):
-            return _observe(bench, prefix, jobs, seconds, warm_up)
+            # Without a time scale a reading is scheduled for its own event time.
+            latencies = observe(
+                bench, prefix, topics.ALERTS, lambda alert: alert["event_time"], jobs, seconds, warm_up
+            )
+            bench.say(f"overheating, real-time: {latency_line(latencies)} alerts")
+            return latencies
 
 
 def micro_batch_catch_up(bench: Bench, count: int) -> tuple[float, float]:
@@ -98,21 +103,25 @@ def micro_batch_catch_up(bench: Bench, count: int) -> tuple[float, float]:
     progress = bench.folder / "catch-up.jsonl"
     job = ["spark_jobs", "run", "overheating", "--trigger", "available-now", "--inventory", str(inventory),
            "--checkpoint-root", str(bench.folder / prefix), "--progress", str(progress)]  # fmt: skip
-    with running(bench.folder / f"{prefix}jobs.log", env, *job) as jobs:
+    return catch_up(bench, env, prefix, job, progress, "overheating", count)
+
+
+def catch_up(
+    bench: Bench, env: dict[str, str], prefix: str, command: list[str], progress: Path, query: str, count: int
+) -> tuple[float, float]:
+    """Run a job that ends; return records/s of its query: of all its batches, and after the first one.
+
+    Raises `PersonError` when the job fails, or read another number of records than `count`.
+    """
+    log = bench.folder / f"{prefix}jobs.log"
+    with running(log, env, *command) as jobs:
         if jobs.wait():
-            raise PersonError(
-                f"the job ended with {jobs.returncode}: see {bench.folder / f'{prefix}jobs.log'}."
-            )
-    batches = [
-        json
-        for line in progress.read_bytes().splitlines()
-        if (json := msgspec.json.decode(line))["numInputRows"]
-    ]
-    batches = [batch for batch in batches if batch["name"] == "overheating"]
-    if sum(batch["numInputRows"] for batch in batches) != count:
-        raise PersonError(
-            f"the job read {sum(b['numInputRows'] for b in batches)} of {count} readings: not a measurement."
-        )
+            raise PersonError(f"the job ended with {jobs.returncode}: see {log}.")
+    lines = [msgspec.json.decode(line) for line in progress.read_bytes().splitlines()]
+    batches = [line for line in lines if line["name"] == query and line["numInputRows"]]
+    read = sum(batch["numInputRows"] for batch in batches)
+    if read != count:
+        raise PersonError(f"the job read {read} of {count} records: not a measurement.")
     return _rate(batches), _rate(batches[1:])
 
 
@@ -147,46 +156,54 @@ def _record_bytes(bench: Bench) -> int:
     count = 2000
     env = bench.topics(prefix)
     produce(env, "--rate", "max", "--count", str(count), "--racks", str(RACKS))
-    consumer = _consumer(bench, prefix + topics.RACK_READINGS.name)
+    reader = consumer(bench, prefix + topics.RACK_READINGS.name)
     sizes: list[int] = []
     while len(sizes) < count:
-        sizes += [len(message.value() or b"") for message in consumer.consume(count, timeout=5)]
-    consumer.close()
+        sizes += [len(message.value() or b"") for message in reader.consume(count, timeout=5)]
+    reader.close()
     return round(sum(sizes) / len(sizes))
 
 
-def _consumer(bench: Bench, topic: str) -> Consumer:
-    consumer = Consumer({
+def consumer(bench: Bench, topic: str) -> Consumer:
+    """Return a consumer of all of a topic, from its beginning, that hands over each record at once."""
+    reader = Consumer({
         "bootstrap.servers": bench.broker.bootstrap, "group.id": "speed", "enable.auto.commit": False,
         "fetch.wait.max.ms": 5, "fetch.queue.backoff.ms": 5,
     })  # fmt: skip
-    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-    return consumer
+    partitions = reader.list_topics(topic, timeout=10).topics[topic].partitions
+    reader.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    return reader
 
 
-def _observe(
-    bench: Bench, prefix: str, jobs: "subprocess.Popen[bytes]", seconds: int, warm_up: int
+def observe(
+    bench: Bench,
+    prefix: str,
+    topic: topics.Topic,
+    due: Callable[[dict[str, Any]], str | None],
+    jobs: "subprocess.Popen[bytes]",
+    seconds: int,
+    warm_up: int,
 ) -> list[float]:
-    """Collect latencies of alerts for `seconds`, once the first has come and the warm-up has passed."""
-    consumer = _consumer(bench, prefix + topics.ALERTS.name)
+    """Collect latencies of a job's records for `seconds`, in ms, once the first has come and the warm-up has passed.
+
+    `due` says when what a record needs was to be sent, in the contract's text; None: it is not measured.
+    """
+    reader = consumer(bench, prefix + topic.name)
     decode = msgspec.json.Decoder().decode
     give_up, measure_from, until = time.monotonic() + START_SECONDS, float("inf"), float("inf")
     latencies: list[float] = []
     try:
         while (now := time.monotonic()) < until:
             if jobs.poll() is not None or (now > give_up and until == float("inf")):
-                raise PersonError(f"no alert came: see {bench.folder / f'{prefix}jobs.log'}.")
-            message = consumer.poll(0.05)  # at once when there is one; consume(n) would wait for n of them
+                raise PersonError(f"no record came: see {bench.folder / f'{prefix}jobs.log'}.")
+            message = reader.poll(0.05)  # at once when there is one; consume(n) would wait for n of them
             if message is None or message.error():
                 continue
             seen_ms = time.time() * 1000
             if until == float("inf"):
                 measure_from, until = now + warm_up, now + warm_up + seconds
-            if now >= measure_from:
-                # Without a time scale a reading is scheduled for its own event time.
-                latencies.append(seen_ms - times.to_ms(decode(message.value() or b"")["event_time"]))
+            if now >= measure_from and (moment := due(decode(message.value() or b""))) is not None:
+                latencies.append(seen_ms - times.to_ms(moment))
     finally:
-        consumer.close()
-    bench.say(f"overheating, real-time: {latency_line(latencies)} alerts")
+        reader.close()
     return latencies

@@ -45,7 +45,11 @@ def test_a_missing_topic_is_named_with_the_command_that_makes_it(topics: Kafka) 
             ["--inventory=nowhere.jsonl"],
             "spark_jobs: the inventory nowhere.jsonl cannot be read (No such file",
         ),
-        (["--output-mode=replace"], "spark_jobs: --output-mode 'replace' is neither update nor append."),
+        (
+            ["--output-mode=replace"],
+            "spark_jobs: --output-mode 'replace' is none of update, append and complete.",
+        ),
+        (["--device-gap=phone"], "spark_jobs: --device-gap 'phone' is not of the form key=value."),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_told_before_anything_starts(

@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from events.cli import PersonError
+from events.topics import AD_CLICKS, AD_IMPRESSIONS, ALL, RACK_READINGS, USER_ACTIONS
 from spark_jobs.job import JobOptions
 from spark_jobs.registry import JOBS
 from spark_jobs.running import RunOptions, explain
@@ -47,7 +49,8 @@ def test_a_failure_that_says_nothing_is_still_explained() -> None:
 def test_every_job_runs_available_now_and_says_its_default_trigger_first(name: str) -> None:
     job = JOBS[name]
     assert Trigger.AVAILABLE_NOW in job.plans
-    assert job.default_trigger is Trigger.REAL_TIME
+    expected = Trigger.REAL_TIME if name in ("overheating", "rack_temperature") else Trigger.MICRO_BATCH
+    assert job.default_trigger is expected
     assert job.name == name
 
 
@@ -63,3 +66,24 @@ def test_real_time_batches_are_long_and_micro_batches_follow_at_once() -> None:
     assert RunOptions().batch_for(Trigger.REAL_TIME) == timedelta(minutes=5)
     assert RunOptions().batch_for(Trigger.MICRO_BATCH) == timedelta(0)
     assert RunOptions(batch=timedelta(seconds=7)).batch_for(Trigger.REAL_TIME) == timedelta(seconds=7)
+    assert RunOptions().batch_for(Trigger.MICRO_BATCH, timedelta(minutes=1)) == timedelta(minutes=1)
+
+
+def test_a_job_has_defaults_of_its_own_for_what_a_person_leaves_out() -> None:
+    windows, counts = JOBS["rack_temperature"], JOBS["action_counts"]
+    assert windows.with_defaults(JobOptions()).slide == "5 minutes"
+    assert windows.with_defaults(JobOptions(slide="1 minute")).slide == "1 minute"
+    assert counts.with_defaults(JobOptions()).slide is None
+
+
+def test_a_job_reads_its_topics_or_the_one_that_is_chosen() -> None:
+    assert JOBS["overheating"].sources(JobOptions(topic="ad-clicks")) == (RACK_READINGS,)
+    assert JOBS["ad_attribution"].sources(JobOptions()) == (AD_IMPRESSIONS, AD_CLICKS)
+    assert JOBS["deduplicate"].sources(JobOptions()) == (USER_ACTIONS,)
+    assert JOBS["deduplicate"].sources(JobOptions(topic="ad-clicks")) == (AD_CLICKS,)
+    with pytest.raises(PersonError, match="cannot read 'alerts': choose --topic from user-actions, "):
+        JOBS["deduplicate"].sources(JobOptions(topic="alerts"))
+
+
+def test_the_archive_has_every_topic() -> None:
+    assert [topic.name for topic in JOBS["archive"].sources(JobOptions())] == [topic.name for topic in ALL]

@@ -1,0 +1,252 @@
+"""The archive: every record once, the bad beside the good, and one file an hour that any reader can read."""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from events.cli import PersonError
+from events.records import RackReading, encode
+from spark_jobs import parsing
+from spark_jobs.archive import archived
+from spark_jobs.compact import committed, compact
+from spark_jobs.kafka import QueryOptions, write_files
+from spark_jobs.triggers import Trigger
+from tests.spark.histories import reading
+
+GOOD = [encode(reading(number)) for number in range(6)]
+BAD = [b"{", b"\xff", None]
+BATCHES = 12
+"""More than the ten after which the sink's log is written anew."""
+
+Row = tuple[int, int, str | None, str | None, str | None]  # partition, offset, event, value, error
+
+
+def records(values: Sequence[bytes | None], first_offset: int, hour: int) -> pa.Table:
+    """Return records as a topic holds them, appended in an hour of a day."""
+    count = len(values)
+    return pa.table(
+        {
+            "key": pa.array([b"rack-0001"] * count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": pa.array(range(first_offset, first_offset + count), pa.int64()),
+            "timestamp": pa.array(
+                [datetime(2026, 11, 18, hour, 59, 59, 999000, tzinfo=UTC)] * count, pa.timestamp("us", "UTC")
+            ),
+        }
+    )
+
+
+class Archive:
+    """A topic's archive in a folder of the test's own, fed batch by batch."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder, self.root = spark, folder, folder / "archive"
+        self.landing = self.root / "landing" / "rack-readings"
+        self.compacted = self.root / "compacted" / "rack-readings"
+        self.expected: dict[int, bytes | None] = {}
+
+    def land(self, batches: Sequence[tuple[int, Sequence[bytes | None]]]) -> None:
+        """Archive batches of values, each with the hour in which it was appended."""
+        topic = self.folder / "topic"
+        topic.mkdir(exist_ok=True)
+        for hour, values in batches:
+            number = len(list(topic.iterdir()))
+            file = topic / f"{number}.parquet"
+            pq.write_table(records(values, len(self.expected), hour), file)
+            os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+            self.expected |= dict(enumerate(values, len(self.expected)))
+        schema = "key binary, value binary, partition int, offset bigint, timestamp timestamp"
+        stream = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(topic))
+        options = QueryOptions(
+            "archive", str(self.folder / "checkpoint"), "append", Trigger.AVAILABLE_NOW, timedelta(0)
+        )
+        query = write_files(archived(parsing.parse(stream, RackReading)), str(self.landing), options)
+        assert query.awaitTermination(300)
+
+    def compact(self) -> int:
+        """Compact, and return how many small files went away."""
+        return sum(done.small_files for done in compact(self.root))
+
+    def files(self, folder: Path) -> list[str]:
+        """Return the Parquet files in a folder, by their paths in it."""
+        return sorted(str(file.relative_to(folder)) for file in folder.rglob("*.parquet"))
+
+
+def by_offset(rows: Sequence[Any]) -> dict[int, tuple[Any, ...]]:
+    found = {row[0]: tuple(row[1:]) for row in rows}
+    assert len(found) == len(rows), "a record is there twice"
+    return found
+
+
+def seen_by_duckdb(archive: Archive, kind: str) -> dict[int, tuple[Any, ...]]:
+    rows = duckdb.execute(
+        f"FROM read_parquet('{archive.compacted}/kind={kind}/**/*.parquet') "
+        'SELECT "offset", event_id, sequence, temperature_c, value, value_bytes, error, key, hour'
+    ).fetchall()
+    return by_offset(rows)
+
+
+def seen_by_spark(frame: DataFrame) -> dict[int, tuple[Any, ...]]:
+    columns = [
+        "offset",
+        "event_id",
+        "sequence",
+        "temperature_c",
+        "value",
+        "value_bytes",
+        "error",
+        "key",
+        "hour",
+    ]
+    rows = [tuple(row) for row in frame.select(*columns).collect()]
+    return by_offset([(*row[:5], row[5] and bytes(row[5]), *row[6:8], f"{int(row[8]):02d}") for row in rows])
+
+
+def held(archive: Archive, hours: dict[int, str]) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Return what must be among the readable and the unreadable, from what was sent."""
+    readable, unreadable = {}, {}
+    for offset, value in archive.expected.items():
+        try:
+            fields = json.loads(value or b"")
+        except ValueError:
+            text = None if value is None or b"\xff" in value else value.decode()
+            raw = value if value is not None and b"\xff" in value else None
+            unreadable[offset] = (None, None, None, text, raw, hours[offset])
+        else:
+            readable[offset] = (
+                fields["event_id"], fields["sequence"], fields["temperature_c"], None, None, None, "rack-0001",
+                hours[offset],
+            )  # fmt: skip
+    return readable, unreadable
+
+
+@pytest.fixture(scope="module")
+def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    """Return an archive of a dozen batches in two hours, nothing of it compacted."""
+    archive = Archive(spark, tmp_path_factory.mktemp("archive"))
+    archive.land(
+        [
+            (6 + number // 8, [GOOD[number % 6], *(BAD if number % 5 == 0 else [])])
+            for number in range(BATCHES)
+        ]
+    )
+    return archive
+
+
+@pytest.fixture
+def archive(landed: Archive, tmp_path: Path) -> Archive:
+    """Return a copy of it, for one test to do with as it likes."""
+    own = Archive(landed.spark, tmp_path / "own")
+    shutil.copytree(landed.folder, own.folder)
+    own.expected = dict(landed.expected)
+    return own
+
+
+def hours_of(archive: Archive) -> dict[int, str]:
+    hours, offset = {}, 0
+    for number in range(BATCHES):
+        for _ in range(1 + (3 if number % 5 == 0 else 0)):
+            hours[offset] = f"{6 + number // 8:02d}"
+            offset += 1
+    return hours | dict.fromkeys(range(offset, len(archive.expected)), "08")
+
+
+def test_what_landed_is_read_by_spark_and_each_record_is_there_once(landed: Archive) -> None:
+    readable, unreadable = held(landed, hours_of(landed))
+    found = landed.spark.read.parquet(str(landed.landing))
+    assert seen_by_spark(found.where("kind = 'readable'")) == readable
+    bad = seen_by_spark(found.where("kind = 'unreadable'"))
+    assert {offset: (*row[:5], row[7]) for offset, row in bad.items()} == unreadable
+    assert {row[5] for row in bad.values()} == {
+        "the value is not one JSON object",
+        "the value is not UTF-8",
+        "the value is empty",
+    }
+    assert len(landed.files(landed.landing)) > BATCHES
+
+
+def test_compacted_it_is_one_file_an_hour_that_spark_and_duckdb_read_alike(archive: Archive) -> None:
+    readable, _ = held(archive, hours_of(archive))
+    assert archive.compact() > BATCHES
+    assert archive.files(archive.compacted) == [
+        f"kind={kind}/date=2026-11-18/hour={hour}/records.parquet"
+        for kind in ("readable", "unreadable")
+        for hour in ("06", "07")
+    ]
+    assert archive.files(archive.landing) == []
+    assert seen_by_duckdb(archive, "readable") == readable
+    assert seen_by_spark(archive.spark.read.parquet(f"{archive.compacted}/kind=readable")) == readable
+    assert len(seen_by_duckdb(archive, "unreadable")) == 9
+    assert archive.compact() == 0
+
+
+def test_the_job_goes_on_after_a_compaction_and_the_next_adds_what_is_new(archive: Archive) -> None:
+    archive.compact()
+    archive.land([(8, GOOD[:3]), (8, GOOD[3:])])
+    assert archive.compact() > 0
+    assert seen_by_duckdb(archive, "readable") == held(archive, hours_of(archive))[0]
+
+
+def test_what_a_killed_batch_left_is_not_read_and_goes_away(archive: Archive) -> None:
+    (committed_file, *_) = committed(archive.landing / "_spark_metadata")
+    left = archive.landing / Path(committed_file).with_name("part-00000-of-a-killed-batch.snappy.parquet")
+    running = left.with_name("part-00001-of-a-running-batch.snappy.parquet")
+    shutil.copy(archive.landing / committed_file, left)
+    shutil.copy(archive.landing / committed_file, running)
+    os.utime(left, (1_700_000_000, 1_700_000_000))
+    archive.compact()
+    assert not left.exists()
+    assert running.exists()
+    assert seen_by_duckdb(archive, "readable") == held(archive, hours_of(archive))[0]
+
+
+def test_a_compaction_killed_before_it_removed_the_small_files_is_gone_on_with(archive: Archive) -> None:
+    before = archive.folder / "before"
+    shutil.copytree(archive.landing, before)
+    archive.compact()
+    shutil.rmtree(archive.landing)
+    before.rename(archive.landing)
+    hour = archive.compacted / "kind=readable/date=2026-11-18/hour=07"
+    shutil.rmtree(hour)  # killed between two hours
+    hour.mkdir()
+    (hour / ".records.parquet.unfinished").write_bytes(b"half a file")
+    archive.compact()
+    assert archive.files(archive.landing) == []
+    assert seen_by_duckdb(archive, "readable") == held(archive, hours_of(archive))[0]
+
+
+def test_the_files_of_an_hour_may_have_fields_that_others_do_not_have(archive: Archive) -> None:
+    archive.compact()
+    file = archive.compacted / "kind=readable/date=2026-11-18/hour=07/records.parquet"
+    older = pq.read_table(file)
+    metadata = older.schema.metadata
+    pq.write_table(older.drop_columns(["signal_strength"]).replace_schema_metadata(metadata), file)
+    archive.land([(7, GOOD[:1])])
+    archive.compact()
+    found = duckdb.execute(f"SELECT count(*), count(signal_strength) FROM '{file}'").fetchall()  # noqa: S608
+    assert found == [(5, 1)]
+
+
+def test_where_nothing_was_archived_a_person_is_told(tmp_path: Path) -> None:
+    with pytest.raises(
+        PersonError, match=r"there is no archive in .*: run python -m spark_jobs run archive first"
+    ):
+        list(compact(tmp_path))
+
+
+def test_only_one_compaction_works_at_a_time(archive: Archive) -> None:
+    first = compact(archive.root)
+    next(first)
+    with pytest.raises(PersonError, match=r"another compaction is at work"):
+        next(compact(archive.root))
