@@ -12,7 +12,9 @@ from tests.containers.stack import Stack
 from tests.support import ROOT
 
 HERE = Path(__file__).parent
-os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"  # its image may not be had; each test removes what it made
+os.environ["TESTCONTAINERS_RYUK_DISABLED"] = (
+    "true"  # its image may not be had; each test removes what it made
+)
 
 
 @cache
@@ -54,9 +56,18 @@ def image() -> None:
 
 
 @pytest.fixture
-def stack(image: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stack]:  # noqa: ARG001
-    """Return the Compose file as a project of the test's own, on free ports; remove all of it afterwards."""
-    stack = Stack(tmp_path)
+def stack(
+    image: None,  # noqa: ARG001
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[Stack]:
+    """Return the Compose file as a project of the test's own, on free ports; remove all of it afterwards.
+
+    `@pytest.mark.profiles(...)` says which of its profiles are on.
+    """
+    marker = request.node.get_closest_marker("profiles")
+    stack = Stack(tmp_path, marker.args if marker else ())
     for name, value in stack.env.items():
         monkeypatch.setenv(name, value)
     try:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from tests.support import ROOT, Kafka, eventually, free_port
 
 DATABASE = "/var/lib/rackstream/alerting/alerts.sqlite3"
 TRUTH = "/var/lib/rackstream/load/truth.jsonl"
-READ_ALERTS = f"""
+READ_ALERTS = """
 import sqlite3
-for (alert,) in sqlite3.connect("file:{DATABASE}?mode=ro", uri=True).execute("SELECT alert FROM alerts"):
+for (alert,) in sqlite3.connect("file:DATABASE?mode=ro", uri=True).execute("SELECT alert FROM alerts"):
     print(alert)
-"""
+""".replace("DATABASE", DATABASE)
 PORTS = (
     "KAFKA_HOST_PORT",
     "KAFKA_1_HOST_PORT",
@@ -34,15 +34,14 @@ PORTS = (
 class Stack:
     """One project. Its name and its ports are its own, so that it meets no other that runs here."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, profiles: Iterable[str]) -> None:
         self.folder = folder
         self.env = {name: str(free_port()) for name in PORTS}
         self.env["COMPOSE_PROJECT_NAME"] = f"rackstream-test-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self.compose = DockerCompose(
             ROOT,
             compose_file_name=["docker-compose.yml", "tests/containers/truth.yml"],
-            profiles=["*"],
-            keep_volumes=True,
+            profiles=list(profiles),
         )
 
     @property
@@ -92,6 +91,12 @@ class Stack:
 
         eventually(came_back, timeout_s=60, every_s=0.2)
 
+    def await_log(self, service: str, words: str) -> None:
+        """Wait until a service has said something."""
+        eventually(
+            lambda: self.command("logs", service), lambda said: words in said, timeout_s=180, every_s=1
+        )
+
     def alerts(self) -> list[Row]:
         """Return the alerts that alerting has logged."""
         said = self.command("exec", "--no-TTY", "alerting", "python", "-c", READ_ALERTS)
@@ -123,4 +128,4 @@ class Stack:
 
     def remove(self) -> None:
         """Stop it and remove its containers and volumes."""
-        self.command("down", "--volumes", "--remove-orphans", "--timeout", "3")
+        self.command("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "3")
