@@ -11,7 +11,38 @@ export RUFF_CACHE_DIR = .rackstream/ruff
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## The same as the demo in containers; waits for the first alerts (needs Docker and its Compose, nothing else)
+setup: ## Make .venv and fetch the jars (every target calls it; instant when nothing changed)
+	@$(PYTHON) setup_env.py
+
+demo: setup ## Everything on this machine without Docker; DURATION=60 ends by itself, PORT= chooses the port
+	@$(PY) -m demo
+
+test: setup ## Run every test that this machine can run, on a broker of its own
+	$(PY) -m pytest
+
+lint: setup ## Check style, docstrings and types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m kubernetes_validate --strict --quiet deploy/kubernetes/*.yaml
+
+format: setup ## Rewrite the code in the project's format
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+broker: setup ## Start a Kafka broker on this machine and leave it running
+	$(PY) -m broker up
+
+broker-down: setup ## Stop that broker and keep its data
+	$(PY) -m broker down
+
+status: setup ## Say whether the broker answers
+	$(PY) -m broker status
+
+bench: setup ## Measure speed against the promised bounds, in one run with the reference
+	$(PY) -m loadtest speed
+
+up: ## The same as the demo in containers; waits for the first alerts (needs Docker and its Compose, nothing else)
 	$(COMPOSE) up --build --detach --wait
 	@$(FIRST_ALERTS)
 	@echo "It runs. More alerts: make logs. Kafka for programs on this machine: localhost:$${KAFKA_HOST_PORT:-9092}. End: make down."
