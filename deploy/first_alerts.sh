@@ -1,7 +1,10 @@
 #!/bin/sh
 # Wait for the first alerts of the containers and show them. COMPOSE is how Docker Compose is called here.
 tries=0
-until ${COMPOSE:-docker compose} logs --no-log-prefix --tail 5 alerting 2>/dev/null | grep -E 'WARNING|NORMAL'; do
+alerts() {
+  ${COMPOSE:-docker compose} logs --no-log-prefix alerting 2>/dev/null | grep -E 'WARNING|NORMAL' | head -n 5
+}
+until found=$(alerts) && [ -n "$found" ]; do
   tries=$((tries + 1))
   if [ "$tries" -ge 120 ]; then
     echo "No alert within two minutes: see docker compose ps, and docker compose logs of what is not healthy." >&2
@@ -9,3 +12,4 @@ until ${COMPOSE:-docker compose} logs --no-log-prefix --tail 5 alerting 2>/dev/n
   fi
   sleep 1
 done
+echo "$found"

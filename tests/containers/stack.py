@@ -49,10 +49,13 @@ class Stack:
         """The broker as programs on this machine reach it."""
         return Kafka(f"localhost:{self.env['KAFKA_HOST_PORT']}", "")
 
-    def up(self, *services: str) -> None:
-        """Start services with all that they need, and wait until they are healthy."""
-        self.compose.services = list(services)
-        self.compose.start()
+    def up(self, *services: str, without: str = "") -> None:
+        """Start services with all that they need (but the one named), and wait until they are healthy."""
+        if without:
+            self.command("up", "--wait", f"--scale={without}=0", *services, timeout_s=300)
+        else:
+            self.compose.services = list(services)
+            self.compose.start()
 
     def start(self, service: str) -> None:
         """Start one service and wait for nothing."""

@@ -16,6 +16,8 @@ from tests.support import above, eventually
 SECONDS = int(os.environ.get("FAILOVER_SECONDS", "10"))
 RATE = 2000
 DUE_AFTER_THE_KILL = 100
+# Micro-batches, which try a lost task again, are the easier case: the short form leaves them out.
+JOBS = ["cluster-realtime", "cluster-micro-batch"] if SECONDS >= 60 else ["cluster-realtime"]
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +54,7 @@ def nothing_is_lost(stack: Stack, kill: Callable[[], None]) -> None:
 
 
 @pytest.mark.profiles("cluster", "load")
-@pytest.mark.parametrize("jobs", ["cluster-realtime", "cluster-micro-batch"])
+@pytest.mark.parametrize("jobs", JOBS)
 def test_a_worker_killed_under_load_loses_nothing(stack: Stack, jobs: str) -> None:
     stack.up("alerting", jobs)
     stack.await_log(jobs, "overheating (")
@@ -64,7 +66,7 @@ def test_a_broker_killed_under_load_loses_nothing(stack: Stack, monkeypatch: pyt
     brokers = ["kafka-1", "kafka-2", "kafka-3"]
     monkeypatch.setenv("STACK_KAFKA_SERVERS", ",".join(f"{name}:9092" for name in brokers))
     monkeypatch.setenv("STACK_REPLICATION", "3")
-    stack.up("alerting", "realtime")
+    stack.up("alerting", "realtime", without="kafka")
     stack.await_log("realtime", "overheating (")
 
     def kill_and_go_on_without() -> None:

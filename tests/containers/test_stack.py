@@ -1,5 +1,7 @@
 """`docker compose up`: healthy, alerts as the truth says, through kills, and again after `down` and `up`."""
 
+import os
+
 from kafka import KafkaConsumer, TopicPartition
 
 from events.times import now_ms
@@ -7,7 +9,8 @@ from events.topics import ALERTS, RACK_READINGS
 from tests.containers.stack import Stack
 from tests.support import eventually
 
-FIRST_ALERT_WITHIN_S = 90
+# 90 where nothing else runs, as in .ci/run; a developer's machine may be busy with something else.
+FIRST_ALERT_WITHIN_S = float(os.environ.get("FIRST_ALERT_WITHIN_S", "240"))
 ONE_SHOTS = {"topic-init", "world"}
 PROGRAMS = {"kafka", "producer", "realtime", "micro-batch", "alerting"}
 
