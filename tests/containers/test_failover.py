@@ -13,6 +13,8 @@ from events.times import now_ms, to_ms
 from tests.containers.stack import Stack
 from tests.support import above, eventually
 
+pytestmark = pytest.mark.timeout(1200)
+
 SECONDS = int(os.environ.get("FAILOVER_SECONDS", "10"))
 RATE = 2000
 DUE_AFTER_THE_KILL = 100
@@ -40,7 +42,7 @@ def nothing_is_lost(stack: Stack, kill: Callable[[], None]) -> None:
     assert stack.inspect("load")["State"]["ExitCode"] == 0, said[-2000:]
     truth = stack.truth("load")
     after = sum(to_ms(row["event_time"]) > killed_ms for row in truth.alerts)
-    verdict = stack.compared(truth, timeout_s=180)
+    verdict = stack.compared(truth, timeout_s=300)
     summary = truth.summary
     print(  # noqa: T201 - the figures of docs/scaling.md
         f"\n{summary['sent']:,} records in {summary['seconds']:.0f} s, {verdict.expected:,} alerts due, "
