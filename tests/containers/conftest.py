@@ -22,7 +22,7 @@ def engine_missing() -> str:
     """Return why no container can be run here, in Docker's words; nothing if they can."""
     try:
         done = subprocess.run(
-            ["docker", "compose", "ls"], capture_output=True, text=True, timeout=60, check=False
+            ["docker", "compose", "ls"], capture_output=True, text=True, timeout=180, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

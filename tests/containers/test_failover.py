@@ -37,7 +37,7 @@ def nothing_is_lost(stack: Stack, kill: Callable[[], None]) -> None:
     killed_ms = now_ms()
     kill()
     eventually(now_ms, above(killed_ms + 1000 * SECONDS), timeout_s=SECONDS + 60)
-    stack.command("stop", "load")
+    stack.command("stop", "--timeout", "90", "load")
     said = stack.command("logs", "--no-log-prefix", "load")
     assert stack.inspect("load")["State"]["ExitCode"] == 0, said[-2000:]
     truth = stack.truth("load")

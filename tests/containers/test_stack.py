@@ -53,7 +53,7 @@ def test_the_stack_gives_the_alerts_that_are_due_through_kills_and_keeps_its_dat
         stack.kill(name)
     after_the_kills = len(stack.alerts())
     stack.await_alerts(lambda seen: len(seen) > after_the_kills + 4, timeout_s=300)
-    stack.command("stop", "producer")
+    stack.command("stop", "--timeout", "90", "producer")
     assert stack.inspect("producer")["State"]["ExitCode"] == 0
     truth = stack.truth("producer")
     verdict = stack.compared(truth, timeout_s=300)
