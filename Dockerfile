@@ -1,9 +1,10 @@
-# The one image of the application: topic-init, producer, jobs and alerting differ in their command alone.
+# The one image of the application: topic-init, producer, jobs, alerting, and Spark's master and workers differ in
+# their command alone. 1.14 GB: Spark's jars are 0.4, Java is 0.2, Arrow 0.16, the base image 0.15.
 FROM python:3.11-slim-bookworm AS base
 # Spark runs on Java; Debian has it for amd64 and arm64.
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
- && rm -rf /var/lib/apt/lists/*
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
@@ -15,7 +16,8 @@ RUN python -m venv /opt/venv \
  && pip install --no-cache-dir --disable-pip-version-check --require-hashes -r /requirements.lock \
  && cd /opt/venv/lib/python3.11/site-packages \
  # The interactive Connect shell, examples, headers and the packages' own tests: 110 MB that nothing here uses.
- && rm -rf pyspark/jars/connect-repl pyspark/examples pyarrow/include pyarrow/tests pandas/tests numpy/*/tests pip pip-*
+ && rm -rf pyspark/jars/connect-repl pyspark/examples pyarrow/include pyarrow/tests pandas/tests numpy/*/tests \
+      pip pip-* setuptools setuptools-* pkg_resources
 
 # Spark's connector to Kafka. It needs few of our files, so that a change of code does not fetch it again.
 FROM packages AS connector
@@ -29,7 +31,7 @@ FROM base
 # Hadoop's login wants a user with a name. The folders exist so that volumes mounted there belong to that user.
 RUN useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin rackstream \
  && install --directory --owner=rackstream --group=rackstream \
-      /var/lib/rackstream/alerting /var/lib/rackstream/checkpoints /var/lib/rackstream/world
+      /var/lib/rackstream/alerting /var/lib/rackstream/checkpoints /var/lib/rackstream/load /var/lib/rackstream/world
 COPY --from=packages /opt/venv /opt/venv
 COPY --from=connector /opt/rackstream/jars /opt/rackstream/jars
 COPY alerting /opt/rackstream/app/alerting
@@ -38,8 +40,12 @@ COPY events /opt/rackstream/app/events
 COPY jars /opt/rackstream/app/jars
 COPY producer /opt/rackstream/app/producer
 COPY spark_jobs /opt/rackstream/app/spark_jobs
+COPY submit.py /opt/rackstream/app/submit.py
+COPY deploy/spark /opt/rackstream/spark
 WORKDIR /opt/rackstream/app
-ENV RACKSTREAM_HOME=/tmp/rackstream \
+# Spark's Python workers are started elsewhere, and find the jobs' functions by this path.
+ENV PYTHONPATH=/opt/rackstream/app \
+    RACKSTREAM_HOME=/tmp/rackstream \
     RACKSTREAM_JARS=/opt/rackstream/jars \
     SPARK_LOCAL_DIRS=/tmp
 USER rackstream

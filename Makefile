@@ -2,9 +2,11 @@
 PYTHON ?= python3
 PY = .venv/bin/python
 COMPOSE ?= docker compose
+FIRST_ALERTS = COMPOSE="$(COMPOSE)" sh deploy/first_alerts.sh
+ON_THREE_BROKERS = STACK_KAFKA_SERVERS=kafka-1:9092,kafka-2:9092,kafka-3:9092 STACK_REPLICATION=3
 export RUFF_CACHE_DIR = .rackstream/ruff
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format broker broker-down status bench up down logs clean clean-runs
+.PHONY: help setup demo test lint format broker broker-down status bench up up-cluster up-brokers failover down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +24,7 @@ lint: setup ## Check style, docstrings and types
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) -m kubernetes_validate --strict --quiet deploy/kubernetes/*.yaml
 
 format: setup ## Rewrite the code in the project's format
 	$(PY) -m ruff check --fix .
@@ -39,18 +42,32 @@ status: setup ## Say whether the broker answers
 bench: setup ## Measure speed against the promised bounds, in one run with the reference
 	$(PY) -m loadtest speed
 
-up: ## The same as the demo in containers; waits until it is healthy (needs Docker Compose)
+up: ## The same as the demo in containers; waits for the first alerts (needs Docker and its Compose, nothing else)
 	$(COMPOSE) up --build --detach --wait
-	@echo "It runs. Alerts as they come: make logs. Kafka for programs on this machine: localhost:$${KAFKA_HOST_PORT:-9092}."
+	@$(FIRST_ALERTS)
+	@echo "It runs. More alerts: make logs. Kafka for programs on this machine: localhost:$${KAFKA_HOST_PORT:-9092}. End: make down."
+
+up-cluster: ## The same with the jobs on a Spark cluster of containers: a master, two workers
+	$(COMPOSE) --profile cluster up --build --detach --wait --scale realtime=0 --scale micro-batch=0
+	@$(FIRST_ALERTS)
+	@echo "It runs. Spark's master: http://localhost:$${SPARK_HOST_PORT:-8080}. More alerts: make logs. End: make down."
+
+up-brokers: ## The same on three brokers that keep each record three times
+	$(ON_THREE_BROKERS) $(COMPOSE) --profile brokers up --build --detach --wait --scale kafka=0
+	@$(FIRST_ALERTS)
+	@echo "It runs. More alerts: make logs. End: make down."
+
+failover: setup ## Kill a Spark worker and a broker under a minute of load, and count what is lost
+	REQUIRE_DOCKER=1 FAILOVER_SECONDS=60 $(PY) -m pytest tests/containers/test_failover.py -s
 
 logs: ## Show the alerts of the containers as they come
 	$(COMPOSE) logs --follow --no-log-prefix alerting
 
 down: ## Stop the containers and keep their data
-	$(COMPOSE) down
+	$(COMPOSE) --profile '*' down
 
 clean: ## Remove the containers with all their data
-	$(COMPOSE) down --volumes --remove-orphans
+	$(COMPOSE) --profile '*' down --volumes --remove-orphans
 
 clean-runs: broker-down ## Remove what runs on this machine left; .venv and the jars stay
 	rm -rf .rackstream/[!j]* .pytest_cache .mypy_cache .ruff_cache .hypothesis

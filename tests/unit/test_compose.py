@@ -14,11 +14,21 @@ from events import settings, topics
 from jars.fetch import read_lock
 from producer.__main__ import app as producer_app
 from spark_jobs.__main__ import app as spark_jobs_app
+from spark_jobs.registry import JOBS as JOBS_OF_SPARK
+from spark_jobs.running import _slots
+from spark_jobs.triggers import Trigger
 from tests.support import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+DEFAULT = {name: service for name, service in SERVICES.items() if not service.get("profiles")}
+BROKERS = {
+    name: service for name, service in SERVICES.items() if service["image"].startswith("apache/kafka:")
+}
+JOBS = {name: service for name, service in OURS.items() if "driver.memory" in " ".join(service["command"])}
+CLUSTER_JOBS = {name for name in OURS if name.startswith("cluster-")}
+WORKERS = {name for name in OURS if name.startswith("spark-worker-")}
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PACKAGES = ("alerting", "broker", "events", "jars", "producer", "spark_jobs")
 APPS = {
@@ -35,7 +45,7 @@ BUDGET_MIB = 4096
 def env_example() -> dict[str, str]:
     """Return the settings of .env.example, those in comments too."""
     lines = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
-    return dict(re.findall(r"^(?:# )?([A-Z_]+)=(.*)$", "\n".join(lines), re.MULTILINE))
+    return dict(re.findall(r"^(?:# )?([A-Z0-9_]+)=(.*)$", "\n".join(lines), re.MULTILINE))
 
 
 def volumes(service: dict[str, Any]) -> dict[str, str]:
@@ -46,7 +56,7 @@ def volumes(service: dict[str, Any]) -> dict[str, str]:
 
 def test_the_broker_is_the_version_that_runs_without_docker() -> None:
     (kafka,) = (jar for jar in read_lock("broker") if jar.artifact == "kafka_2.13")
-    assert SERVICES["kafka"]["image"] == f"apache/kafka:{kafka.version}"
+    assert {service["image"] for service in BROKERS.values()} == {f"apache/kafka:{kafka.version}"}
 
 
 def test_every_image_is_pinned_and_no_line_asks_a_registry_for_the_builder() -> None:
@@ -55,10 +65,12 @@ def test_every_image_is_pinned_and_no_line_asks_a_registry_for_the_builder() -> 
     assert {image for image in images if image not in stages} == {"python:3.11-slim-bookworm"}
     assert "syntax=" not in DOCKERFILE
     assert {service["image"] for service in OURS.values()} == {"rackstream:local"}
+    for service in SERVICES.values():
+        assert re.fullmatch(r".+:(v?\d+(\.\d+)+|local)", service["image"])
 
 
 def test_the_services_of_the_stack_are_there() -> None:
-    assert set(SERVICES) == {
+    assert set(DEFAULT) == {
         "kafka",
         "topic-init",
         "world",
@@ -67,15 +79,27 @@ def test_the_services_of_the_stack_are_there() -> None:
         "micro-batch",
         "alerting",
     }
+    profiles: dict[str, set[str]] = {}
+    for name, service in SERVICES.items():
+        for profile in service.get("profiles", []):
+            profiles.setdefault(profile, set()).add(name)
+    assert profiles == {
+        "cluster": {"spark-master", *WORKERS, *CLUSTER_JOBS},
+        "brokers": {"kafka-1", "kafka-2", "kafka-3"},
+        "load": {"load"},
+        "ui": {"kafka-ui"},
+    }
+    assert (len(WORKERS), len(CLUSTER_JOBS)) == (2, 2)
 
 
 def test_the_memory_limits_add_up_to_the_stated_budget() -> None:
-    limits = {name: int(service["mem_limit"].removesuffix("m")) for name, service in SERVICES.items()}
-    assert sum(limits.values()) == BUDGET_MIB
-    assert "add up to 4 GiB" in (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    limits = {name: int(service["mem_limit"].removesuffix("m")) for name, service in DEFAULT.items()}
+    assert sum(limits.values()) <= BUDGET_MIB
+    assert "add up to 4 GiB at most" in (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    assert all("mem_limit" in service for service in SERVICES.values())
 
 
-@pytest.mark.parametrize("name", ["realtime", "micro-batch"])
+@pytest.mark.parametrize("name", JOBS)
 def test_spark_is_given_less_heap_than_its_container_has(name: str) -> None:
     (heap,) = re.findall(r"spark\.driver\.memory=(\d+)m", " ".join(SERVICES[name]["command"]))
     assert int(heap) + 400 <= int(SERVICES[name]["mem_limit"].removesuffix("m"))
@@ -88,9 +112,10 @@ def test_every_named_volume_is_declared_and_used_and_belongs_to_the_images_user(
     assert {target for service in OURS.values() for target in volumes(service)} == set(made)
 
 
-def test_the_volume_of_the_broker_is_where_its_data_lies() -> None:
-    log_dirs = SERVICES["kafka"]["environment"]["KAFKA_LOG_DIRS"]
-    assert volumes(SERVICES["kafka"]) == {log_dirs: "kafka-data"}
+@pytest.mark.parametrize("name", BROKERS)
+def test_the_volume_of_the_broker_is_where_its_data_lies(name: str) -> None:
+    log_dirs = BROKERS[name]["environment"]["KAFKA_LOG_DIRS"]
+    assert volumes(BROKERS[name]) == {log_dirs: f"{name}-data"}
 
 
 def test_paths_in_commands_lie_on_volumes() -> None:
@@ -99,45 +124,82 @@ def test_paths_in_commands_lie_on_volumes() -> None:
             assert any(path.startswith(target) for target in volumes(service)), f"{name} loses {path}"
 
 
-def test_the_broker_proves_its_health_on_the_port_that_the_programs_use() -> None:
-    port = OURS["alerting"]["environment"]["KAFKA_BOOTSTRAP_SERVERS"].rpartition(":")[2]
-    kafka = SERVICES["kafka"]
+@pytest.mark.parametrize("name", BROKERS)
+def test_the_broker_proves_its_health_on_the_port_that_the_programs_use(name: str) -> None:
+    port = OURS["alerting"]["environment"]["KAFKA_BOOTSTRAP_SERVERS"].rpartition(":")[2].removesuffix("}")
+    kafka = BROKERS[name]
     assert kafka["healthcheck"]["test"][-1] == f"</dev/tcp/localhost/{port}"
     assert f"INSIDE://:{port}" in kafka["environment"]["KAFKA_LISTENERS"]
-    assert f"INSIDE://kafka:{port}" in kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert f"INSIDE://{name}:{port}" in kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
 
-def test_the_host_reaches_the_broker_on_a_port_that_can_be_set() -> None:
-    kafka = SERVICES["kafka"]
-    (published,) = kafka["ports"]
+@pytest.mark.parametrize("name", BROKERS)
+def test_the_host_reaches_the_broker_on_a_port_that_can_be_set(name: str) -> None:
+    (published,) = BROKERS[name]["ports"]
     outside, inside = published.removeprefix("127.0.0.1:").rsplit(":", 1)
-    assert outside == "${KAFKA_HOST_PORT:-9092}"
-    assert f"HOST://:{inside}" in kafka["environment"]["KAFKA_LISTENERS"]
-    assert f"HOST://localhost:{outside}" in kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert re.fullmatch(r"\$\{KAFKA_(\d_)?HOST_PORT:-\d+\}", outside)
+    assert f"HOST://:{inside}" in BROKERS[name]["environment"]["KAFKA_LISTENERS"]
+    assert f"HOST://localhost:{outside}" in BROKERS[name]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+
+
+def test_three_brokers_keep_each_record_when_one_of_them_is_lost() -> None:
+    three = [name for name, service in BROKERS.items() if service.get("profiles")]
+    voters = ",".join(f"{name.removeprefix('kafka-')}@{name}:9093" for name in three)
+    for number, name in enumerate(three, start=1):
+        set_to = BROKERS[name]["environment"]
+        assert set_to["KAFKA_NODE_ID"] == number
+        assert set_to["KAFKA_CONTROLLER_QUORUM_VOTERS"] == voters
+        assert (set_to["KAFKA_DEFAULT_REPLICATION_FACTOR"], set_to["KAFKA_MIN_INSYNC_REPLICAS"]) == (3, 2)
+        assert set_to["CLUSTER_ID"] == BROKERS["kafka-1"]["environment"]["CLUSTER_ID"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"STACK_KAFKA_SERVERS={','.join(f'{name}:9092' for name in three)} STACK_REPLICATION=3" in makefile
+
+
+def test_each_worker_alone_has_slots_and_memory_for_the_real_time_jobs() -> None:
+    text = (ROOT / "deploy" / "spark" / "standalone.conf").read_text(encoding="utf-8")
+    conf = dict(line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#"))
+    names = [word for word in OURS["cluster-realtime"]["command"] if word in JOBS_OF_SPARK]
+    slots = _slots([JOBS_OF_SPARK[name] for name in names], dict.fromkeys(names, Trigger.REAL_TIME), 4)
+    executors = int(conf["spark.cores.max"]) // int(conf["spark.executor.cores"])
+    assert int(conf["spark.cores.max"]) == executors * int(conf["spark.executor.cores"]) >= slots
+    for name in WORKERS:
+        offered = SERVICES[name]["command"]
+        assert int(offered[offered.index("--cores") + 1]) >= int(conf["spark.cores.max"])
+        memory_mib = 1024 * int(offered[offered.index("--memory") + 1].removesuffix("g"))
+        assert memory_mib >= executors * int(conf["spark.executor.memory"].removesuffix("m"))
+        assert volumes(SERVICES[name]).items() <= volumes(SERVICES["cluster-realtime"]).items()
 
 
 def test_the_broker_never_makes_a_topic_by_itself() -> None:
-    assert SERVICES["kafka"]["environment"]["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
+    for service in BROKERS.values():
+        assert service["environment"]["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
     assert topics.TOPIC_CONFIG == {"message.timestamp.type": "LogAppendTime"}, "topic-init sets it per topic"
 
 
 def test_nothing_starts_before_what_it_needs() -> None:
-    done = {"condition": "service_completed_successfully"}
+    done, healthy = {"condition": "service_completed_successfully"}, {"condition": "service_healthy"}
     gates = {name: service.get("depends_on", {}) for name, service in SERVICES.items()}
-    assert gates["topic-init"] == {"kafka": {"condition": "service_healthy"}}
-    for name in ("producer", "realtime", "micro-batch"):
+    if_there = {name: {**healthy, "required": False} for name in BROKERS if name != "kafka"}
+    assert gates["topic-init"] == {"kafka": healthy, **if_there}
+    for name in ("producer", "load", *JOBS):
         assert gates[name] == {"topic-init": done, "world": done}, name
-    assert gates["alerting"] == {"topic-init": done}
-    for name in OURS:
-        assert SERVICES[name]["restart"] == ("on-failure" if name in ONE_SHOTS else "unless-stopped"), name
+    for name in CLUSTER_JOBS:
+        spark = dict.fromkeys(["spark-master", *WORKERS], healthy)
+        assert gates[name] == {"topic-init": done, "world": done, **spark}, name
+    assert gates["alerting"] == gates["kafka-ui"] == {"topic-init": done}
+    ends = {"load": "no", **dict.fromkeys(ONE_SHOTS, "on-failure")}
+    for name, service in SERVICES.items():
+        assert service["restart"] == ends.get(name, "unless-stopped"), name
+        waited_for = {gate for needs in gates.values() for gate, how in needs.items() if how != done}
+        assert "healthcheck" in service or name not in waited_for, name
 
 
 def test_the_jobs_and_the_producer_have_the_same_world() -> None:
     (told,) = (part for part in SERVICES["world"]["command"] if part.startswith("--inventory"))
     (scenario,) = (part for part in SERVICES["world"]["command"] if part.startswith("--scenario"))
     assert scenario in SERVICES["producer"]["command"]
-    assert (ROOT / scenario.partition("=")[2]).exists()
-    for name in ("realtime", "micro-batch"):
+    assert (ROOT / scenario.partition(":-")[2].removesuffix("}")).exists()
+    for name in (*JOBS, *CLUSTER_JOBS):
         assert told in SERVICES[name]["command"], name
 
 
@@ -158,19 +220,26 @@ def test_the_image_ends_as_a_user_who_is_not_root() -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_setting_given_to_a_program_is_one_that_it_knows(name: str) -> None:
-    assert set(OURS[name]["environment"]) <= SETTINGS
+    javas = {"JAVA_TOOL_OPTIONS", "SPARK_DAEMON_MEMORY", "SPARK_NO_DAEMONIZE"}
+    assert set(OURS[name]["environment"]) - javas <= SETTINGS
 
 
 def test_the_images_settings_are_known() -> None:
     given = set(re.findall(r"^(?:ENV| {3}) ([A-Z_]+)=", DOCKERFILE, re.MULTILINE))
-    assert given - SETTINGS == {"PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "SPARK_LOCAL_DIRS"}
+    pythons = {"PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED"}
+    assert given - SETTINGS == pythons | {"SPARK_LOCAL_DIRS"}
     assert {"RACKSTREAM_HOME", "RACKSTREAM_JARS"} <= given
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
-    program, command, *arguments = OURS[name]["command"]
+    entry = OURS[name].get("entrypoint", ["python", "-m"])
+    if entry[0] == "spark-class":
+        return
+    words = OURS[name]["command"] if entry == ["python", "-m"] else ["spark_jobs", *OURS[name]["command"]]
+    program, command, *arguments = words
     assert 'ENTRYPOINT ["python", "-m"]' in DOCKERFILE
+    assert entry[-1] in ("-m", "submit.py")
     group: Any = typer.main.get_command(APPS[program])
     known = {option for parameter in group.commands[command].params for option in parameter.opts}
     given = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
@@ -179,14 +248,14 @@ def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
 
 def test_variables_that_the_file_asks_for_are_in_the_example() -> None:
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-    assert set(re.findall(r"\$\{([A-Z_]+)", text)) <= set(env_example())
+    assert set(re.findall(r"\$\{([A-Z0-9_]+)", text)) <= set(env_example())
 
 
 def test_the_image_has_every_package_that_its_programs_import() -> None:
     copied = set(re.findall(r"^COPY (\w+) /opt/rackstream/app/\1$", DOCKERFILE, re.MULTILINE))
     assert copied == set(PACKAGES)
     sent = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE))
-    assert sent == {*PACKAGES, "requirements.lock"}
+    assert sent == {*PACKAGES, "deploy/spark", "requirements.lock", "submit.py"}
     ours = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     for package in PACKAGES:
         for source in (ROOT / package).rglob("*.py"):
@@ -226,4 +295,4 @@ def test_every_setting_of_the_example_is_explained() -> None:
     blocks = (ROOT / ".env.example").read_text(encoding="utf-8").strip().split("\n\n")[1:]
     assert len(blocks) == len(env_example())
     for block in blocks:
-        assert re.match(r"# .+[.]\n(?:# )?[A-Z_]+=\S*$", block), block
+        assert re.match(r"# .+[.]\n(?:# )?[A-Z0-9_]+=\S*$", block), block

@@ -1,0 +1,76 @@
+"""Containers need an engine: where none answers these tests are named as not run, or fail if REQUIRE_DOCKER says so."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.containers.stack import Stack
+from tests.support import ROOT
+
+HERE = Path(__file__).parent
+os.environ["TESTCONTAINERS_RYUK_DISABLED"] = (
+    "true"  # its image may not be had; each test removes what it made
+)
+
+
+@cache
+def engine_missing() -> str:
+    """Return why no container can be run here, in Docker's words; nothing if they can."""
+    try:
+        done = subprocess.run(
+            ["docker", "compose", "ls"], capture_output=True, text=True, timeout=180, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return done.stderr.strip() or "docker compose does not work" if done.returncode else ""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Do not begin a test of this folder that cannot be run."""
+    if not item.path.is_relative_to(HERE) or not engine_missing():
+        return
+    if os.environ.get("REQUIRE_DOCKER") == "1":
+        pytest.fail(f"REQUIRE_DOCKER is 1, and no Docker engine answers: {engine_missing()}", pytrace=False)
+    pytest.skip("no Docker engine answers")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name each test of this folder that was not run."""
+    folder = HERE.relative_to(ROOT).as_posix() + "/"
+    skipped = terminalreporter.stats.get("skipped", [])
+    not_run = [report.nodeid for report in skipped if report.nodeid.startswith(folder)]
+    if not_run:
+        terminalreporter.section("NOT RUN, as no Docker engine answers", yellow=True)
+        for name in not_run:
+            terminalreporter.line(name)
+
+
+@pytest.fixture(scope="session")
+def image() -> None:
+    """Build the image that the Compose file names; at once when nothing has changed."""
+    subprocess.run(["docker", "compose", "build", "--quiet"], cwd=ROOT, check=True, timeout=900)
+
+
+@pytest.fixture
+def stack(
+    image: None,  # noqa: ARG001
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[Stack]:
+    """Return the Compose file as a project of the test's own, on free ports; remove all of it afterwards.
+
+    `@pytest.mark.profiles(...)` says which of its profiles are on.
+    """
+    marker = request.node.get_closest_marker("profiles")
+    stack = Stack(tmp_path, marker.args if marker else ())
+    for name, value in stack.env.items():
+        monkeypatch.setenv(name, value)
+    try:
+        yield stack
+    finally:
+        stack.remove()

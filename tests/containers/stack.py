@@ -1,0 +1,134 @@
+"""The Compose file as a project of a test's own: up, what came out, kill, down."""
+
+import json
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from testcontainers.compose import DockerCompose
+
+from demo.observe import read_truth
+from demo.verdict import Comparison, Row, Truth, compare_alerts
+from tests.support import ROOT, Kafka, eventually, free_port
+
+DATABASE = "/var/lib/rackstream/alerting/alerts.sqlite3"
+TRUTH = "/var/lib/rackstream/load/truth.jsonl"
+READ_ALERTS = """
+import sqlite3
+for (alert,) in sqlite3.connect("file:DATABASE?mode=ro", uri=True).execute("SELECT alert FROM alerts"):
+    print(alert)
+""".replace("DATABASE", DATABASE)
+PORTS = (
+    "KAFKA_HOST_PORT",
+    "KAFKA_1_HOST_PORT",
+    "KAFKA_2_HOST_PORT",
+    "KAFKA_3_HOST_PORT",
+    "SPARK_HOST_PORT",
+)
+
+
+class Stack:
+    """One project. Its name and its ports are its own, so that it meets no other that runs here."""
+
+    def __init__(self, folder: Path, profiles: Iterable[str]) -> None:
+        self.folder = folder
+        self.env = {name: str(free_port()) for name in PORTS}
+        self.env["COMPOSE_PROJECT_NAME"] = f"rackstream-test-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self.compose = DockerCompose(
+            ROOT,
+            compose_file_name=["docker-compose.yml", "tests/containers/truth.yml"],
+            profiles=list(profiles),
+        )
+
+    @property
+    def kafka(self) -> Kafka:
+        """The broker as programs on this machine reach it."""
+        return Kafka(f"localhost:{self.env['KAFKA_HOST_PORT']}", "")
+
+    def up(self, *services: str, without: str = "") -> None:
+        """Start services with all that they need (but the one named), and wait until they are healthy."""
+        if without:
+            self.command("up", "--wait", f"--scale={without}=0", *services, timeout_s=300)
+        else:
+            self.compose.services = list(services)
+            self.compose.start()
+
+    def start(self, service: str) -> None:
+        """Start one service and wait for nothing."""
+        self.command("up", "--detach", "--no-deps", service)
+
+    def command(self, *arguments: str, timeout_s: float = 180) -> str:
+        """Run `docker compose ARGUMENTS` on this project, and return what it prints."""
+        done = subprocess.run(
+            [*self.compose.compose_command_property, *arguments],
+            cwd=ROOT,
+            env=os.environ | self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stderr[-2000:]}"
+        return done.stdout
+
+    def inspect(self, service: str) -> dict[str, Any]:
+        """Return what the engine knows of a service's container, also of one that has ended."""
+        (identity,) = self.command("ps", "--all", "--quiet", service).split()
+        said = subprocess.run(["docker", "inspect", identity], capture_output=True, check=True).stdout
+        (found,) = json.loads(said)
+        return dict(found)
+
+    def kill(self, service: str) -> None:
+        """Kill the processes of a container, not the container: bringing it back is its restart policy's part."""
+        before = self.inspect(service)["RestartCount"]
+        self.command("exec", "--no-TTY", service, "sh", "-c", "kill -9 -1")
+
+        def came_back() -> bool:
+            found = self.inspect(service)
+            return bool(found["RestartCount"] > before and found["State"]["Running"])
+
+        eventually(came_back, timeout_s=60, every_s=0.2)
+
+    def await_log(self, service: str, words: str) -> None:
+        """Wait until a service has said something."""
+        eventually(
+            lambda: self.command("logs", service), lambda said: words in said, timeout_s=180, every_s=1
+        )
+
+    def alerts(self) -> list[Row]:
+        """Return the alerts that alerting has logged."""
+        said = self.command("exec", "--no-TTY", "alerting", "python", "-c", READ_ALERTS)
+        return [json.loads(line) for line in said.splitlines()]
+
+    def truth(self, service: str) -> Truth:
+        """Return what had to come out, as the producer or the load that has ended wrote it."""
+        path = self.folder / "truth.jsonl"
+        self.command("cp", f"{service}:{TRUTH}", str(path))
+        return read_truth(path)
+
+    def await_alerts(
+        self, enough: Callable[[list[Row]], object], timeout_s: float, every_s: float = 1
+    ) -> list[Row]:
+        """Wait until enough alerts have been logged."""
+        return eventually(self.alerts, enough, timeout_s=timeout_s, every_s=every_s)
+
+    def compared(self, truth: Truth, timeout_s: float) -> Comparison:
+        """Compare alerting's alerts with those due, giving those still missing some time."""
+        due = {row["alert_id"] for row in truth.alerts}
+        deadline = time.monotonic() + timeout_s
+        seen = eventually(
+            self.alerts,
+            lambda rows: due <= {row["alert_id"] for row in rows} or time.monotonic() > deadline,
+            timeout_s=timeout_s + 60,
+            every_s=1,
+        )
+        return compare_alerts(truth.alerts, seen)
+
+    def remove(self) -> None:
+        """Stop it and remove its containers and volumes."""
+        self.command("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "3")

@@ -1,0 +1,61 @@
+"""The image: how large, for whom it runs, how long a change of code takes, and that the Compose file is understood."""
+
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from spark_jobs.registry import JOBS
+from tests.support import ROOT
+
+LARGEST_BYTES = 1_300_000_000
+CONTEXT = ("requirements.lock", "submit.py", "alerting", "broker", "events", "jars", "producer", "spark_jobs")
+
+
+def docker(*arguments: str) -> str:
+    """Run `docker ARGUMENTS` and return what it prints."""
+    done = subprocess.run(["docker", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_the_image_is_small_enough_and_nobody_in_it_is_root(image: None) -> None:  # noqa: ARG001
+    (described,) = json.loads(docker("image", "inspect", "rackstream:local"))
+    assert described["Size"] <= LARGEST_BYTES
+    assert described["Config"]["User"] == "rackstream"
+    listed = docker("run", "--rm", "--read-only", "--network=none", "rackstream:local", "spark_jobs", "list")
+    assert {line.split()[0] for line in listed.splitlines()} == set(JOBS)
+
+
+def test_a_change_of_code_builds_neither_packages_nor_connector_again(image: None, tmp_path: Path) -> None:  # noqa: ARG001
+    for name in (*CONTEXT, "deploy/spark", "Dockerfile", ".dockerignore"):
+        source, target = ROOT / name, tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    with (tmp_path / "spark_jobs" / "overheating.py").open("a", encoding="utf-8") as file:
+        file.write(f"# {time.time()}\n")
+    done = subprocess.run(
+        ["docker", "build", "--progress=plain", "--tag=rackstream:test-change", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    docker("image", "rm", "rackstream:test-change")
+    ran = [line for line in done.stderr.splitlines() if "RUN " in line and "[" in line]
+    cached = done.stderr.count("CACHED")
+    assert ran
+    assert cached >= len(ran), done.stderr
+
+
+def test_compose_understands_the_file_with_every_profile() -> None:
+    config = json.loads(docker("compose", "--profile", "*", "config", "--format", "json"))
+    assert config["services"]["kafka-ui"]["image"].startswith("ghcr.io/kafbat/kafka-ui:v")
+    assert config["services"]["topic-init"]["command"][-1] == "--replication-factor=1"
+    assert len(config["services"]) > len(
+        json.loads(docker("compose", "config", "--format", "json"))["services"]
+    )
