@@ -1,4 +1,4 @@
-"""Reading what came out: the truth file, alerting's log and database, and two topics."""
+"""Reading what came out: the truth files, alerting's log and database, and the topics of the jobs."""
 
 import sqlite3
 from pathlib import Path
@@ -8,21 +8,52 @@ import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
 from alerting.store import Counts, read_counts
-from demo.verdict import Row, Seen, Truth
+from demo.clickstream import KINDS
+from demo.comparison import Row
+from demo.verdict import Seen, Truth
 from events.settings import Settings
-from events.topics import ALERTS, DEAD_LETTERS, RACK_TEMPERATURE, Topic
+from events.topics import (
+    ACTION_COUNTS,
+    AD_ATTRIBUTION,
+    ALERTS,
+    DEAD_LETTERS,
+    RACK_TEMPERATURE,
+    USER_SESSIONS,
+    USER_TOTALS,
+    Topic,
+)
 
+_CLICKSTREAM = (AD_ATTRIBUTION, USER_SESSIONS, USER_TOTALS, ACTION_COUNTS)
+_ALL_COUNT = (DEAD_LETTERS, AD_ATTRIBUTION, USER_SESSIONS)
+_LAST_COUNTS = (RACK_TEMPERATURE, USER_TOTALS, ACTION_COUNTS)
+"""Topics in which a later record for a key replaces the earlier; in the others every record counts."""
 MOST_RECORDS = 10_000
 """So many records are taken from Kafka at once."""
 
 
-def read_truth(path: Path) -> Truth:
-    """Read the producer's truth file."""
+def read_truth(racks: Path, clickstream: Path | None = None) -> Truth:
+    """Read the producers' truth files: one, or that of the racks and that of the clickstream."""
+    rows, summary = _truth_file(racks)
+    more: dict[str, list[Row]] = {}
+    if clickstream:
+        more, counts = _truth_file(clickstream)
+        summed = ("acknowledged", "duplicates", "late", "too_late", "out_of_order", "malformed")
+        summary = {**summary, **{name: summary[name] + counts[name] for name in summed}}
+    return Truth(
+        summary,
+        rows.get("alert", []),
+        [*rows.get("dead-letter", []), *more.get("dead-letter", [])],
+        rows.get("window", []),
+        {kind: more.get(kind, []) for kind in KINDS} if clickstream else {},
+    )
+
+
+def _truth_file(path: Path) -> tuple[dict[str, list[Row]], Row]:
     rows: dict[str, list[Row]] = {}
     for row in _json_lines(path.read_bytes()):
         rows.setdefault(row["kind"], []).append(row)
     (summary,) = rows["summary"]
-    return Truth(summary, rows.get("alert", []), rows.get("dead-letter", []), rows.get("window", []))
+    return rows, summary
 
 
 class Outputs:
@@ -32,25 +63,29 @@ class Outputs:
         self._settings = settings
         self._alert_log = alert_log
         self._alert_database = alert_database
-        self._letters: list[bytes] = []
-        self._windows: dict[bytes, bytes] = {}
+        self._names = {settings.topic(topic): topic.name for topic in (*_ALL_COUNT, *_LAST_COUNTS)}
+        self._all: dict[str, list[bytes]] = {topic.name: [] for topic in _ALL_COUNT}
+        self._last: dict[str, dict[bytes, bytes]] = {topic.name: {} for topic in _LAST_COUNTS}
         self._consumer = KafkaConsumer(
             bootstrap_servers=settings.kafka_bootstrap_servers.split(","),
             enable_auto_commit=False,
             allow_auto_create_topics=False,
             auto_offset_reset="earliest",
         )
-        self._consumer.assign([*self._partitions(DEAD_LETTERS), *self._partitions(RACK_TEMPERATURE)])
+        self._consumer.assign(
+            [part for topic in (*_ALL_COUNT, *_LAST_COUNTS) for part in self._partitions(topic)]
+        )
 
     def follow(self, wait_s: float) -> None:
         """Take what the topics got; wait for something at most so long."""
         batches = self._consumer.poll(timeout_ms=int(wait_s * 1000), max_records=MOST_RECORDS)
         for part, records in batches.items():
+            name = self._names[part.topic]
             for record in records:
-                if part.topic == self._settings.topic(DEAD_LETTERS):
-                    self._letters.append(record.value)
+                if name in self._all:
+                    self._all[name].append(record.value)
                 else:
-                    self._windows[record.key] = record.value  # a later record for a key replaces the earlier
+                    self._last[name][record.key] = record.value
 
     def has_alerts(self) -> bool:
         """Tell whether alerting has logged one."""
@@ -65,9 +100,14 @@ class Outputs:
             _json_lines(logged),
             counts.malformed,
             counts.repeats,
-            [msgspec.json.decode(value) for value in self._letters],
-            [msgspec.json.decode(value) for value in self._windows.values()],
+            self._rows(DEAD_LETTERS),
+            self._rows(RACK_TEMPERATURE),
+            {kind: self._rows(topic) for kind, topic in zip(KINDS, _CLICKSTREAM, strict=True)},
         )
+
+    def _rows(self, topic: Topic) -> list[Row]:
+        values = self._all.get(topic.name) or self._last.get(topic.name, {}).values()
+        return [msgspec.json.decode(value) for value in values]
 
     def are_behind(self) -> bool:
         """Tell whether the topics hold records that alerting, or this, has not taken."""

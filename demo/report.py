@@ -6,7 +6,8 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from demo.verdict import Comparison, Seen, Truth, Verdict
+from demo.comparison import Comparison
+from demo.verdict import Seen, Truth, Verdict
 from producer.faults import Overheating
 from producer.scenario import Scenario
 
@@ -34,12 +35,7 @@ def show(console: Console, truth: Truth, seen: Seen, verdict: Verdict, first_ale
     table = Table("", "expected", "seen", "missing", "wrong", box=SIMPLE)
     for column in table.columns[1:]:
         column.justify = "right"
-    rows = {
-        "alerts": verdict.alerts,
-        "dead letters": verdict.dead_letters,
-        "rack-temperature windows": verdict.windows,
-    }
-    for name, compared in rows.items():
+    for name, compared in verdict.by_name.items():
         counts = (compared.expected, compared.seen, len(compared.missing), len(compared.wrong))
         table.add_row(name, *(f"{count:,}" for count in counts), style="" if compared.holds else "bold red")
     console.print(table)
@@ -50,10 +46,11 @@ def show(console: Console, truth: Truth, seen: Seen, verdict: Verdict, first_ale
         f"{summary['out_of_order']:,} out of order, {summary['malformed']:,} malformed"
     )
     console.print(f"alerts sent again, and removed: {seen.repeats:,}")
-    console.print(f"windows not compared, as too late records belong to them: {verdict.windows.either:,}")
+    either = sum(compared.either for compared in verdict.by_name.values())
+    console.print(f"rows not compared, as too late records belong to them: {either:,}")
     if first_alert_s is not None:
         console.print(f"from start to the first alert: {first_alert_s:.1f} s")
-    for name, compared in rows.items():
+    for name, compared in verdict.by_name.items():
         for line in _complaints(name, compared):
             console.print(line, style="red")
     console.print(

@@ -26,8 +26,14 @@ from producer.world import make_world
 
 DEFAULT_PORT = 9092
 JOBS = ("rack_temperature", "overheating")
+CLICKSTREAM_JOBS = ("ad_attribution", "action_counts", "user_sessions", "user_totals")
+CLICKSTREAM_S = 60.0
+"""How long clicks come in a demo without an end: their hours pass in seconds, so their end must be known."""
+CLICKSTREAM_TIME = 240
+"""Event seconds a second: an impression waits four hours before it is known to stay alone."""
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java that does not optimise what is soon ended: 31 s of processor time to the first alert, not 50."""
+RACKS_NAME, CLICKSTREAM_NAME = "the Spark jobs", "the Spark jobs of clicks"
 LATEST_S = 60.0
 """How long after the last reading something may still come, as Spark may have only just started."""
 STEP_S = 0.2
@@ -90,6 +96,7 @@ class Demo:
         self._folder = folder
         self._signals = signals
         self._first_alert_s: float | None = None
+        self._watched: list[Child] = []
         self._settings = settings
         self._console = Console(highlight=False, soft_wrap=True)
 
@@ -118,75 +125,93 @@ class Demo:
         return verdict.holds and not verdict.shortfalls
 
     def _play(self, broker: RunningBroker) -> tuple[Truth, Seen]:
-        """Start the three programs, follow them until all that is due has come, and return both sides."""
-        truth_path, inventory = self._folder / "truth.jsonl", self._folder / "inventory.jsonl"
+        """Start the programs, follow them until all that is due has come, and return both sides."""
+        racks_truth, clicks_truth = self._folder / "truth.jsonl", self._folder / "clickstream-truth.jsonl"
         alert_log, database = self._folder / "alerts.jsonl", self._folder / "alerting.sqlite3"
         duration = [] if self._options.duration_s is None else [f"--duration={self._options.duration_s}"]
-        scenario, checkpoints = self._options.scenario_path, self._folder / "checkpoints"
-        temporary, java_options = str(self._folder / "tmp"), os.environ.get("JAVA_TOOL_OPTIONS", "")
-        Path(temporary).mkdir()
-        producer = self._start(
-            "the producer",
-            ["producer", "run", f"--scenario={scenario}", f"--truth={truth_path}", *duration],
-        )
-        spark = self._start(
-            "the Spark jobs",
-            [
-                *("spark_jobs", "run", *JOBS, "--trigger=real-time"),
-                *(f"--inventory={inventory}", f"--checkpoint-root={checkpoints}"),
-            ],
-            # Killed, it leaves its temporary files behind: here, where the next demo removes them.
-            TMPDIR=temporary,
-            SPARK_LOCAL_DIRS=temporary,
-            JAVA_TOOL_OPTIONS=f'{QUICK_JAVA} "-Djava.io.tmpdir={temporary}" {java_options}',
+        producing = ["producer", "run", f"--scenario={self._options.scenario_path}"]
+        producers = [
+            self._start("the producer", [*producing, f"--truth={racks_truth}", *duration]),
+            self._start(
+                "the producer of clicks",
+                [
+                    *producing,
+                    *("--streams=clicks,actions", f"--time-scale={CLICKSTREAM_TIME}", "--flush"),
+                    *(f"--truth={clicks_truth}", f"--duration={self._options.duration_s or CLICKSTREAM_S}"),
+                ],
+            ),
+        ]
+        spark = self._start_spark(
+            RACKS_NAME, JOBS, "--trigger=real-time", f"--inventory={self._folder / 'inventory.jsonl'}"
         )
         alerting = self._start(
             "alerting",
             ["alerting", "run", f"--database={database}", f"--log-file={alert_log}"],
             shows=True,
         )
-        watched = [_broker_as_child(broker), spark, alerting]
+        self._watched += [_broker_as_child(broker), spark, alerting]
         with closing(Outputs(self._settings, alert_log, database)) as outputs:
-            while producer.process.poll() is None and not self._signals.asked_to_finish:
-                self._step(watched, outputs)
+            while _any_runs(producers) and not self._signals.asked_to_finish:
+                self._step(outputs)
             self._signals.producing = False
             if self._signals.asked_to_finish:
-                producer.process.terminate()
-            while (
-                producer.process.poll() is None
-            ):  # working out the truth takes the longer, the more was sent
-                self._step(watched, outputs)
-            if producer.process.returncode:
-                producer.check()
-            truth = read_truth(truth_path)
+                for producer in producers:
+                    producer.process.terminate()
+            while _any_runs(producers):  # working out the truth takes the longer, the more was sent
+                self._step(outputs)
+            for producer in producers:
+                if producer.process.returncode:
+                    producer.check()
+            self._start_clickstream()
+            truth = read_truth(racks_truth, clicks_truth)
             typer.echo(
                 f"{truth.summary['seconds']:.0f} s of readings were sent; waiting for what is still due ..."
             )
             deadline = time.monotonic() + LATEST_S
             while not judge(truth, outputs.seen()).holds and time.monotonic() < deadline:
-                self._step(watched, outputs)
-            spark.end()
-            watched.remove(spark)
+                self._step(outputs)
+            for job in [child for child in self._watched if child.name in (RACKS_NAME, CLICKSTREAM_NAME)]:
+                self._watched.remove(job)
+                job.end()
             while outputs.are_behind() and time.monotonic() < deadline:
-                self._step(watched, outputs)
+                self._step(outputs)
             alerting.end()
             return truth, outputs.seen()
+
+    def _start_clickstream(self) -> None:
+        """Start the clickstream's jobs, unless they run: after the first alert, which it would delay."""
+        if all(child.name != CLICKSTREAM_NAME for child in self._watched):
+            batches = ("--trigger=micro-batch", "--batch-seconds=2")
+            self._watched.append(self._start_spark(CLICKSTREAM_NAME, CLICKSTREAM_JOBS, *batches))
+
+    def _start_spark(self, name: str, jobs: tuple[str, ...], *options: str) -> Child:
+        # Killed, it leaves its temporary files behind: here, where the next demo removes them.
+        temporary, java_options = str(self._folder / "tmp"), os.environ.get("JAVA_TOOL_OPTIONS", "")
+        Path(temporary).mkdir(exist_ok=True)
+        return self._start(
+            name,
+            ["spark_jobs", "run", *jobs, f"--checkpoint-root={self._folder / 'checkpoints'}", *options],
+            TMPDIR=temporary,
+            SPARK_LOCAL_DIRS=temporary,
+            JAVA_TOOL_OPTIONS=f'{QUICK_JAVA} "-Djava.io.tmpdir={temporary}" {java_options}',
+        )
 
     def _start(self, name: str, command: list[str], *, shows: bool = False, **more: str) -> Child:
         env = os.environ | more
         env["KAFKA_BOOTSTRAP_SERVERS"] = self._settings.kafka_bootstrap_servers
         env["TOPIC_PREFIX"] = self._settings.topic_prefix
-        log = self._folder / "logs" / f"{command[0]}.log"
+        log = self._folder / "logs" / f"{name.removeprefix('the ').replace(' ', '-')}.log"
         return processes.start(name, log, env, command, shows=shows)
 
-    def _step(self, watched: list[Child], outputs: Outputs) -> None:
+    def _step(self, outputs: Outputs) -> None:
         self._signals.check()
-        for child in watched:
+        for child in self._watched:
             child.check()
         outputs.follow(STEP_S)
         if self._first_alert_s is None and outputs.has_alerts():
             self._first_alert_s = time.time() - psutil.Process().create_time()
             self._signals.producing = True
+            self._start_clickstream()
 
 
 def choose_port(wanted: int | None, usual: int = DEFAULT_PORT) -> int:
@@ -198,6 +223,10 @@ def choose_port(wanted: int | None, usual: int = DEFAULT_PORT) -> int:
     port = server.free_port()
     typer.echo(f"Port {usual} is taken, so the demo's broker uses {port} (PORT= chooses another).")
     return port
+
+
+def _any_runs(producers: list[Child]) -> bool:
+    return any(producer.process.poll() is None for producer in producers)
 
 
 def _is_taken(port: int) -> bool:

@@ -1,12 +1,12 @@
 """What came out, held against what had to come out. Pure functions over rows of the contract's fields."""
 
-import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Row = Mapping[str, Any]
+from demo.clickstream import compare_clickstream
+from demo.comparison import Comparison, Row, compare, difference
 
 MINIMUM_ALERTS = 20
 MINIMUM_DUPLICATES = 100
@@ -22,60 +22,55 @@ WINDOW_FIELDS = (
     "temperature_c_min",
     "temperature_c_max",
 )
-ROUNDING = 1e-9
-"""By how much a mean may differ: it depends on the order in which its numbers were added."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How many were expected and seen, which are missing or wrong in words, how many were not compared."""
-
-    expected: int
-    seen: int
-    missing: Sequence[str]
-    wrong: Sequence[str]
-    either: int = 0
-
-    @property
-    def holds(self) -> bool:
-        """Tell whether nothing is missing or wrong."""
-        return not self.missing and not self.wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What the producer wrote to its truth file."""
+    """What the producers wrote to their truth files; the clickstream's rows by kind, if there is one."""
 
     summary: Row
     alerts: Sequence[Row]
     dead_letters: Sequence[Row]
     windows: Sequence[Row]
+    clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What came out: alerts as logged, dead letters as their topic holds them, each window's last row."""
+    """What came out: alerts as logged, dead letters as their topic holds them, the last of a window, total or count."""
 
     alerts: Sequence[Row] = ()
     not_alerts: int = 0
     repeats: int = 0
     dead_letters: Sequence[Row] = ()
     windows: Sequence[Row] = ()
+    clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The three comparisons, and what the scenario lacked to be one."""
+    """The comparisons, and what the scenario lacked to be one."""
 
     alerts: Comparison
     dead_letters: Comparison
     windows: Comparison
+    clickstream: Mapping[str, Comparison]
     shortfalls: Sequence[str] = field(default_factory=list)
 
     @property
     def holds(self) -> bool:
         """Tell whether all that had to come out did, and nothing else."""
-        return self.alerts.holds and self.dead_letters.holds and self.windows.holds
+        return all(compared.holds for compared in self.by_name.values())
+
+    @property
+    def by_name(self) -> dict[str, Comparison]:
+        """The comparisons in the order in which they are told."""
+        return {
+            "alerts": self.alerts,
+            "dead letters": self.dead_letters,
+            "rack-temperature windows": self.windows,
+            **self.clickstream,
+        }
 
 
 def judge(truth: Truth, seen: Seen) -> Verdict:
@@ -84,6 +79,7 @@ def judge(truth: Truth, seen: Seen) -> Verdict:
         compare_alerts(truth.alerts, seen.alerts, seen.not_alerts),
         compare_dead_letters(truth.dead_letters, seen.dead_letters),
         compare_windows(truth.windows, seen.windows),
+        compare_clickstream(truth.clickstream, seen.clickstream) if truth.clickstream else {},
         shortfalls(truth),
     )
 
@@ -99,7 +95,7 @@ def compare_alerts(expected: Iterable[Row], seen: Sequence[Row], not_alerts: int
         due = wanted.get(row["alert_id"])
         if due is None:
             wrong.append(f"{_alert(row)} was not due")
-        elif complaint := _difference(due, row, [name for name in due if name != "kind"]):
+        elif complaint := difference(due, row, [name for name in due if name != "kind"]):
             wrong.append(f"{_alert(row)}: {complaint}")
     missing = [_alert(row) for key, row in wanted.items() if key not in times]
     return Comparison(len(wanted), len(times), missing, wrong)
@@ -107,7 +103,7 @@ def compare_alerts(expected: Iterable[Row], seen: Sequence[Row], not_alerts: int
 
 def compare_dead_letters(expected: Iterable[Row], seen: Iterable[Row]) -> Comparison:
     """Compare by source topic, partition and offset: the same letter from several jobs is one."""
-    return _compare(
+    return compare(
         {_key(row, LETTER_IDENTITY): row for row in expected},
         {_key(row, LETTER_IDENTITY): row for row in seen},
         ["value_size"],
@@ -119,7 +115,7 @@ def compare_windows(expected: Iterable[Row], seen: Iterable[Row]) -> Comparison:
     """Compare the last row of each window; those about which nothing is promised are counted apart."""
     rows = {_key(row, WINDOW_KEY): row for row in expected}
     either = {key for key, row in rows.items() if row.get("either")}
-    return _compare(
+    return compare(
         {key: row for key, row in rows.items() if key not in either},
         {key: row for row in seen if (key := _key(row, WINDOW_KEY)) not in either},
         WINDOW_FIELDS,
@@ -139,38 +135,7 @@ def shortfalls(truth: Truth) -> list[str]:
         lacks.append(f"{truth.summary['duplicates']} of at least {MINIMUM_DUPLICATES} duplicates")
     if len(truth.dead_letters) < MINIMUM_DEAD_LETTERS:
         lacks.append("no dead letter")
-    return lacks
-
-
-def _compare(
-    wanted: Mapping[Hashable, Row],
-    found: Mapping[Hashable, Row],
-    fields: Sequence[str],
-    what: str,
-    either: int = 0,
-) -> Comparison:
-    wrong = []
-    for key, row in found.items():
-        if key not in wanted:
-            wrong.append(f"{what} {key} was not due")
-        elif complaint := _difference(wanted[key], row, fields):
-            wrong.append(f"{what} {key}: {complaint}")
-    missing = [f"{what} {key}" for key in wanted if key not in found]
-    return Comparison(len(wanted), len(found), missing, wrong, either)
-
-
-def _difference(due: Row, row: Row, fields: Iterable[str]) -> str:
-    return "; ".join(
-        f"{name} is {row.get(name)!r}, not {due[name]!r}"
-        for name in fields
-        if not _same(due[name], row.get(name))
-    )
-
-
-def _same(due: object, found: object) -> bool:
-    if isinstance(due, float) and isinstance(found, float | int):
-        return math.isclose(due, found, rel_tol=ROUNDING)
-    return due == found
+    return lacks + [f"no {kind} of the clickstream" for kind, rows in truth.clickstream.items() if not rows]
 
 
 def _repeated(rows: Iterable[Row], times: Mapping[str, int]) -> list[Row]:

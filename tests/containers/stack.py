@@ -11,8 +11,9 @@ from typing import Any
 
 from testcontainers.compose import DockerCompose
 
+from demo.comparison import Comparison, Row
 from demo.observe import read_truth
-from demo.verdict import Comparison, Row, Truth, compare_alerts
+from demo.verdict import Truth, compare_alerts
 from tests.support import ROOT, Kafka, eventually, free_port
 
 DATABASE = "/var/lib/rackstream/alerting/alerts.sqlite3"

@@ -11,8 +11,9 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from broker.topics import create_topics
+from demo.comparison import Row
 from demo.observe import read_truth
-from demo.verdict import Row, compare_alerts, compare_dead_letters
+from demo.verdict import compare_alerts, compare_dead_letters
 from events.topics import DEAD_LETTERS
 from tests.support import ROOT, Kafka, free_port, run
 
