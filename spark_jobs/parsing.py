@@ -28,7 +28,9 @@ _JSON_OPTIONS = {
 _FIRST_OF_OTHER_JSON = list(
     b'-0123456789tf{["'  # how a number, a boolean, an object, an array, and 1e999 as text begin
 )
-_TEXT_TYPES = (T.StringType, T.TimestampType, T.DecimalType)
+_TEXT_TYPES = (T.StringType, T.TimestampType)
+_WIDE = "decimal(38,20)"
+"""How money is parsed: as text a long number would be rounded, and as what it is meant to be a tenth of a cent too."""
 
 
 def parse(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
@@ -89,6 +91,8 @@ def _record(envelope: Column, place: int = 0) -> Column:
 
 
 def _wire_type(field: T.StructField) -> str:
+    if isinstance(field.dataType, T.DecimalType):
+        return _WIDE
     return "STRING" if isinstance(field.dataType, _TEXT_TYPES) else field.dataType.simpleString()
 
 
@@ -173,12 +177,15 @@ def _field_checks(field: T.StructField, limited: bool, listed: tuple[str, ...]) 
                 *(known if listed else []),
             ]
         case T.DecimalType():
-            exact = column.try_cast("decimal(38,20)")
+            # Null is what anything but a number becomes, too.
+            there = F.col("value").cast("string").rlike(rf'"{name}"\s*:\s*[^n\s]')
+            lost = column.isNull() & F.col("json.faulty").isNotNull() & there
             required = [] if field.nullable else [_Check(column.isNotNull(), f"{name} is missing")]
             return [
+                _Check(~lost, f"{name} is not money"),
                 *required,
-                _Check(absent | F.coalesce(exact >= 0, ~column.startswith("-")), f"{name} is negative"),
-                _Check(absent | (exact == column.try_cast(field.dataType)), f"{name} is not money"),
+                _Check(absent | (column >= 0), f"{name} is negative"),
+                _Check(absent | (column == column.try_cast(field.dataType)), f"{name} is not money"),
             ]
         case T.ArrayType():
             return [_Check(absent | column.isNotNull(), f"{name} is missing or not a list")]

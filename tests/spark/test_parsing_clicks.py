@@ -33,7 +33,7 @@ ACTIONS: dict[str, tuple[bytes, str | None]] = {
     "a tenth of a cent": (action(b"0.001"), NOT_MONEY),
     "far less than a cent": (action(b"1e-15"), NOT_MONEY),
     "negative": (action(b"-0.01"), "amount is negative"),
-    "negative beyond money": (action(b"-1e40"), "amount is negative"),
+    "negative beyond money": (action(b"-1e40"), NOT_MONEY),
     "beyond money": (action(b"1e40"), NOT_MONEY),
     "a number as text": (action(b'"12.50"'), NOT_A_NUMBER),
     "a number as text behind space": (action(b' \t"12.50"'), NOT_A_NUMBER),
