@@ -28,16 +28,8 @@ def compare_clickstream(
 
     Rows that depend on an event that came too late are not compared: whatever comes out of it is right.
     """
-    joined, alone = _halves(truth["attribution"])
-    seen_joined, seen_alone = _halves(seen["attribution"])
-    loose_pairs = {
-        (row["impression_id"], row["click_id"]) for row in truth["attribution"] if row.get("either")
-    }
     loose_sessions = [row for row in truth["session"] if row.get("either")]
     loose_windows = {_values(row, _WINDOW) for row in truth["action-count"] if row.get("either")}
-
-    def pair_is_loose(row: Row) -> bool:
-        return (row["impression_id"], row["click_id"]) in loose_pairs
 
     def session_is_loose(row: Row) -> bool:
         return any(
@@ -51,8 +43,7 @@ def compare_clickstream(
         return _values(row, _WINDOW) in loose_windows
 
     return {
-        "impressions joined with a click": _compare(joined, seen_joined, _ATTRIBUTION, (), pair_is_loose),
-        "impressions alone": _compare(alone, seen_alone, _ATTRIBUTION, (), pair_is_loose),
+        **compare_attributions(truth["attribution"], seen["attribution"]),
         "sessions": _compare(truth["session"], seen["session"], _SESSION, (), session_is_loose),
         "totals of users": _compare(
             truth["total"], seen["total"], ("user_id",), ("event_time", "amount_total", "purchase_count")
@@ -63,8 +54,21 @@ def compare_clickstream(
     }
 
 
-def _halves(attributions: Iterable[Row]) -> tuple[list[Row], list[Row]]:
-    rows = list(attributions)
+def compare_attributions(truth: Sequence[Row], seen: Sequence[Row]) -> dict[str, Comparison]:
+    """Compare the impressions that a click joined, and those that none did."""
+    loose = {(row["impression_id"], row["click_id"]) for row in truth if row.get("either")}
+
+    def is_loose(row: Row) -> bool:
+        return (row["impression_id"], row["click_id"]) in loose
+
+    (joined, alone), (seen_joined, seen_alone) = _halves(truth), _halves(seen)
+    return {
+        "impressions joined with a click": _compare(joined, seen_joined, _ATTRIBUTION, (), is_loose),
+        "impressions alone": _compare(alone, seen_alone, _ATTRIBUTION, (), is_loose),
+    }
+
+
+def _halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     return [r for r in rows if r["click_id"] is not None], [r for r in rows if r["click_id"] is None]
 
 

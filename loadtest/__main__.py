@@ -1,7 +1,8 @@
-"""`python -m loadtest speed`: measure what the project promises, on this machine."""
+"""`python -m loadtest speed` and `join`: hold the project to what it promises, on this machine."""
 
 import shutil
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import numpy as np
@@ -9,7 +10,7 @@ import typer
 
 from broker import server
 from events import cli, settings
-from loadtest import clicks, speed
+from loadtest import clicks, join, speed
 
 app = cli.new_app(
     "Load experiments. Everything runs on a broker of their own on this machine, and ends by itself."
@@ -51,14 +52,8 @@ def speed_command(
     for part in parts:
         if part not in PARTS:
             raise cli.PersonError(f"there is no part {part!r}: choose from {', '.join(PARTS)}.")
-    config = settings.load()
-    folder = config.rackstream_home / "speed"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    broker = server.start(server.free_port(), folder / "kafka", fresh=True)
     met = []
-    try:
-        bench = speed.Bench(broker, config, folder, typer.echo)
+    with _bench("speed") as bench:
         if "producer" in parts:
             met.append(speed.producer_against_reference(bench, count, repeats) >= 0.9)
         if "latency" in parts:
@@ -79,10 +74,52 @@ def speed_command(
             whole, warm = clicks.counts_catch_up(bench, count)
             typer.echo(f"action_counts: {whole:,.0f} actions/s from start, {warm:,.0f} after the first batch")
             met.append(warm >= 150_000)
+    raise typer.Exit(0 if all(met) else 1)
+
+
+@app.command("join")
+def join_command(
+    count: Annotated[int, typer.Option(min=1000, help="Impressions and clicks together.")] = 220_000,
+    rate: Annotated[
+        int, typer.Option(min=1, help="How many a second are sent while the join is live.")
+    ] = 4000,
+    live: Annotated[bool, typer.Option(help="Also join while they are sent, through two kills.")] = True,
+) -> None:
+    """Join impressions with clicks, late, twice and out of order, and compare all rows with the truth.
+
+    Exit status 1 when a row is missing or wrong. Some three minutes with the usual count.
+    """
+    load, holds = join.Load(count, rate), True
+    with _bench("join") as bench:
+        for name, play in (("at once", join.at_once), ("live", join.through_kills)):
+            if name == "live" and not live:
+                continue
+            typer.echo(f"{name}:")
+            for rows, compared in play(bench, load).items():
+                typer.echo(
+                    f"  {rows}: {compared.expected:,} expected, {compared.seen:,} seen, "
+                    f"{len(compared.missing):,} missing, {len(compared.wrong):,} wrong, "
+                    f"{compared.either:,} not compared (too late)"
+                )
+                for complaint in [*compared.missing[:5], *compared.wrong[:5]]:
+                    typer.echo(f"    {complaint}")
+                holds = holds and compared.holds and compared.expected > 0
+    raise typer.Exit(0 if holds else 1)
+
+
+@contextmanager
+def _bench(name: str) -> Iterator[speed.Bench]:
+    """Yield an empty folder with a broker of its own, and end that at the end."""
+    config = settings.load()
+    folder = config.rackstream_home / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    broker = server.start(server.free_port(), folder / "kafka", fresh=True)
+    try:
+        yield speed.Bench(broker, config, folder, typer.echo)
     finally:
         broker.stop()
-        shutil.rmtree(Path(folder / "kafka"), ignore_errors=True)
-    raise typer.Exit(0 if all(met) else 1)
+        shutil.rmtree(folder / "kafka", ignore_errors=True)
 
 
 if __name__ == "__main__":

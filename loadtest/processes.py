@@ -36,19 +36,24 @@ def produce(env: Mapping[str, str], *options: str) -> dict[str, Any]:
     return summary
 
 
+def start(log: Path, env: Mapping[str, str], *command: str) -> "subprocess.Popen[bytes]":
+    """Start `python -m COMMAND`, its output at the end of a log file."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", *command], env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+
+
 @contextmanager
 def running(log: Path, env: Mapping[str, str], *command: str) -> Iterator["subprocess.Popen[bytes]"]:
     """Run `python -m COMMAND` while the block runs, its output in a log file."""
-    with log.open("wb") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-m", *command], env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-        )
+    child = start(log, env, *command)
+    try:
+        yield child
+    finally:
+        child.terminate()
         try:
-            yield child
-        finally:
-            child.terminate()
-            try:
-                child.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+            child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()

@@ -175,6 +175,21 @@ def consumer(bench: Bench, topic: str) -> Consumer:
     return reader
 
 
+def read_all(bench: Bench, prefix: str, topic: topics.Topic) -> list[dict[str, Any]]:
+    """Return the values of all records that a topic holds now, as the JSON objects that they are."""
+    name = prefix + topic.name
+    reader = consumer(bench, name)
+    try:
+        parts = reader.assignment()
+        left = sum(reader.get_watermark_offsets(TopicPartition(name, p.partition))[1] for p in parts)
+        values: list[bytes] = []
+        while len(values) < left:
+            values += [message.value() or b"" for message in reader.consume(10_000, timeout=1)]
+        return [msgspec.json.decode(value) for value in values]
+    finally:
+        reader.close()
+
+
 def observe(
     bench: Bench,
     prefix: str,
