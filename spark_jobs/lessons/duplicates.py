@@ -4,8 +4,9 @@ By `guid` alone everything is remembered for ever. By `guid` and `eventTime` wit
 be forgotten, but a copy whose time differs is taken for another event. `dropDuplicatesWithinWatermark` goes by `guid`,
 and forgets it when the lateness has passed since its first copy.
 
-Notice: The copy of 10:00:03 survives wherever the time is part of the key, and is removed within the watermark. The
-guid that comes again two minutes later is new to the last way alone: it had forgotten it, as it should.
+Notice: The copy of 10:00:03 survives wherever the time is part of the key, and is removed within the watermark. Of
+10:02:01, nothing comes through by `guid`: state is cleared at the end of a batch, so the third batch still knew it. In
+the fourth it is forgotten, as it should be after so long; by `guid` alone it never is.
 In production: `deduplicate` goes by `event_id` within the watermark.
 """
 
@@ -17,8 +18,8 @@ from spark_jobs.lessons.frame.lab import Lab
 
 
 def run(lab: Lab) -> Iterator[str]:
-    """Deduplicate three files in each way."""
-    events = lab.stream("guid string, eventTime timestamp", "1.json", "2.json", "3.json")
+    """Deduplicate four files in each way."""
+    events = lab.stream("guid string, eventTime timestamp", *(f"{at}.json" for at in range(1, 5)))
     late = events.withWatermark("eventTime", "10 seconds")
     ways = {
         "guid": events.dropDuplicates(["guid"]),

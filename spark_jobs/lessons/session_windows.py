@@ -3,8 +3,9 @@
 A session begins with an event and lasts until the gap after its last event. An event closer than the gap joins a
 session, or joins two into one. The gap may depend on the row.
 
-Notice: Exactly five minutes after the last event is a new session: the end does not belong to it. In append mode, the
-only one that a stream of sessions knows besides complete, they appear when the watermark has passed their end.
+Notice: user3's second event came exactly the gap after the first, and still belongs to the session. user1's event of
+10:08:30 came last and joined two sessions into one. With a gap of thirty minutes user2 has one session until 11:00,
+which the watermark has not reached. Sessions come in append mode, when the watermark has passed their end.
 In production: `user_sessions` builds these, with a gap of its own and the amount of what was bought.
 """
 

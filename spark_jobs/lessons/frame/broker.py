@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from broker import server
 from broker.topics import admin_client
+from events.topics import TOPIC_CONFIG
 
 
 class LazyBroker:
@@ -29,7 +30,7 @@ class LazyBroker:
     def topic(self, name: str, partitions: int = 1) -> str:
         """Create a topic and return its name."""
         with admin_client(self.bootstrap) as admin:
-            admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1}})
+            admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1, "configs": TOPIC_CONFIG}})
         return name
 
     def send(self, topic: str, records: Iterable[dict[str, object] | tuple[str, str] | str]) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_jobs.lessons.frame.broker import LazyBroker
 
-PATIENCE_S = 60
+PATIENCE_S = 180
 """How long something may take that takes a second on an idle machine."""
 
 FIRST_ARRIVAL = 1_700_000_000
@@ -142,10 +142,10 @@ def progress_table(query: StreamingQuery) -> str:
         if "addBatch" not in batch.durationMs:
             continue  # it only says that there was nothing to do
         state = batch.stateOperators
-        watermark = batch.eventTime.get("watermark", "")[11:19]
+        watermark = batch.eventTime.get("watermark", "")[:19].replace("T", " ")
         dropped = sum(operator.numRowsDroppedByWatermark for operator in state)
         kept = sum(operator.numRowsTotal for operator in state)
-        cells.append([str(x) for x in (batch.batchId, batch.numInputRows, watermark, dropped, kept)])
+        cells.append([str(x) for x in (batch.batchId, batch.numInputRows, watermark or "none", dropped, kept)])
     return text_table(["batch", "rows in", "watermark", "dropped", "state rows"], cells)
 
 
@@ -166,13 +166,18 @@ def text_table(names: list[str], cells: list[list[str]]) -> str:
     return "\n".join("  " + line for line in lines)
 
 
-def outcome(action: Callable[[], object]) -> str:
-    """Try something, a query until it has read all there is; return `allowed`, or Spark's words of refusal."""
+def outcome(action: Callable[[], object], *, start_only: bool = False) -> str:
+    """Try something; return `allowed`, or Spark's words of refusal.
+
+    A query runs until it has read all there is, or with `start_only` not at all: what Spark knows to be wrong, it
+    refuses before.
+    """
     try:
         query = action()
         if isinstance(query, StreamingQuery):
             try:
-                query.processAllAvailable()
+                if not start_only:
+                    query.processAllAvailable()
             finally:
                 query.stop()
     except PySparkException as error:
@@ -180,9 +185,9 @@ def outcome(action: Callable[[], object]) -> str:
     return "allowed"
 
 
-def outcomes(attempts: Iterable[tuple[str, Callable[[], object]]]) -> str:
+def outcomes(attempts: Iterable[tuple[str, Callable[[], object]]], *, start_only: bool = False) -> str:
     """Try several things; return a line for each."""
-    tried = [(name, outcome(action)) for name, action in attempts]
+    tried = [(name, outcome(action, start_only=start_only)) for name, action in attempts]
     width = max(len(name) for name, _ in tried)
     return "\n".join(f"  {name.ljust(width)}  {said}" for name, said in tried)
 
