@@ -4,7 +4,7 @@ PY = .venv/bin/python
 COMPOSE ?= docker compose
 export RUFF_CACHE_DIR = .rackstream/ruff
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format broker broker-down status bench up down logs clean clean-runs
+.PHONY: help setup demo test lessons lint format broker broker-down status bench up down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ demo: setup ## Everything on this machine without Docker; DURATION=60 ends by it
 
 test: setup ## Run every test that this machine can run, on a broker of its own
 	$(PY) -m pytest
+
+lessons: setup ## Run all lessons of Structured Streaming, and compare what they print
+	$(PY) -m spark_jobs.lessons run --all
 
 lint: setup ## Check style, docstrings and types
 	$(PY) -m ruff check .

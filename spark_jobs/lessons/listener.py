@@ -62,6 +62,6 @@ def run(lab: Lab) -> Iterator[str]:
 
 def _gauges(spark: Any) -> list[str]:
     """Return the names of the gauges of streaming queries; Python has no door to them, the JVM has."""
-    system = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get().metricsSystem()
+    system = spark.sparkContext._jsc.sc().env().metricsSystem()
     sources = system.getSourcesByName("spark.streaming.users")
     return sorted(str(name) for at in range(sources.size()) for name in sources.apply(at).metricRegistry().getNames())

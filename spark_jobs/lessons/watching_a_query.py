@@ -15,6 +15,8 @@ from io import StringIO
 
 from spark_jobs.lessons.frame.lab import Lab, started, wait_until
 
+IDLE = {"message": "Waiting for data to arrive", "isDataAvailable": False, "isTriggerActive": False}
+
 
 def run(lab: Lab) -> Iterator[str]:
     """Look at a query from all sides, and again after a restart."""
@@ -24,14 +26,14 @@ def run(lab: Lab) -> Iterator[str]:
     for start in ("first start", "restart"):
         with started(writer) as query:
             query.processAllAvailable()
-            wait_until(lambda query=query: query.status["message"] == "Waiting for data to arrive")
+            wait_until(lambda query=query: query.status == IDLE)
             ids.append((query.id, query.runId))
-            yield f"{start}: name {query.name}, active {query.isActive}, status {query.status}"
+            yield f"{start}: name {query.name}, active {query.isActive}, status {IDLE}"
             yield f"  found again by id: {lab.spark.streams.get(query.id).runId == query.runId}"
             yield f"  active in the session: {[active.name for active in lab.spark.streams.active]}"
             if start == "first start":
                 progress = query.lastProgress
-                yield f"  last progress: batch {progress.batchId}, {progress.numInputRows} rows, in {len(query.recentProgress)} of {len(query.recentProgress)}"
+                yield f"  last progress: batch {progress.batchId}, {progress.numInputRows} rows, the newest of {len(query.recentProgress)}"
                 yield f"  state: {progress.stateOperators[0].operatorName}, {progress.stateOperators[0].numRowsTotal} rows"
                 yield f"  durations of: {', '.join(sorted(progress.durationMs))}"
                 with redirect_stdout(StringIO()) as plan:

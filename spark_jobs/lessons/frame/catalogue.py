@@ -25,6 +25,96 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "rate_source",
         "kafka_source",
     ),
+    "Sinks and output modes": (
+        "output_modes",
+        "console_sink",
+        "memory_sink",
+        "parquet_sink",
+        "kafka_sink",
+        "foreach_sink",
+        "foreach_batch",
+        "idempotent_upsert",
+        "table_api",
+    ),
+    "Triggers": (
+        "triggers",
+        "slow_batches",
+    ),
+    "Row by row": (
+        "stateless",
+        "typed_rows",
+    ),
+    "Aggregations without time": (
+        "counts_per_type",
+        "running_count",
+    ),
+    "Windows of event time": (
+        "window_sums",
+        "rack_averages",
+        "user_minutes",
+        "actions_per_hour",
+        "session_windows",
+        "monitoring_windows",
+        "everyday_windows",
+        "time_zones",
+    ),
+    "Watermarks": (
+        "late_rows",
+        "watermark_order",
+        "state_cleanup",
+        "watermark_placement",
+        "late_rows_counted",
+        "watermark_policies",
+    ),
+    "Joins": (
+        "static_join",
+        "stream_join",
+        "join_requirements",
+    ),
+    "Duplicates": (
+        "duplicates",
+    ),
+    "State of your own": (
+        "rack_warning",
+        "user_totals",
+        "totals_timeout",
+        "processing_time_timeout",
+        "state_variables",
+        "timers",
+        "state_ttl",
+        "initial_state",
+        "processor_test",
+        "group_order",
+        "state_plan",
+    ),
+    "What streams cannot do": (
+        "unsupported_operations",
+    ),
+    "Running queries": (
+        "watching_a_query",
+        "listener",
+        "several_queries",
+    ),
+    "Recovery": (
+        "checkpoint",
+        "kill_and_restart",
+        "changes_between_runs",
+    ),
+    "A sensor ETL": (
+        "sensor_etl",
+        "bad_records",
+        "sensor_counts",
+        "sensor_alerts",
+        "weak_signal",
+    ),
+    "A streaming sum": (
+        "steps",
+    ),
+    "Faster than batches": (
+        "continuous",
+        "real_time",
+        "latency",
+    ),
 }
 """The names of the lessons by chapter. Each is a module of the package, with `data/NAME/` and `expected/NAME.txt`."""
 
@@ -65,6 +155,7 @@ def load(name: str) -> Lesson:
 
 
 def load_module(name: str) -> Lesson:
+    """Return a lesson from the module of this name, also when no chapter has it yet."""
     module = importlib.import_module(f"{PACKAGE}.{name}")
     doc = inspect.cleandoc(module.__doc__ or "")
     title, _, rest = doc.partition("\n\n")

@@ -197,6 +197,7 @@ def reason(error: Exception) -> str:
     text = re.sub(r"SQLSTATE: \w+", "", str(error))
     text = text.rpartition("terminated with exception: ")[2]
     text = re.sub(r"#\d+L?|[\w-]*\[id = .*?\]", "", text)
+    text = re.sub(r"file:/\S+", "...", text)
     found = re.match(r"\[([A-Z_0-9.]+)\]\s*(.*)", text, re.DOTALL)
     condition, message = found.groups() if found else ("", text)
     sentence = re.split(r"(?<=[.;])\s|\n", message.strip())[0].rstrip(".:; ")
