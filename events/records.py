@@ -13,6 +13,8 @@ from msgspec import Meta, Struct
 INSTANT_PATTERN = r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z(?![\s\S])"
 """Means the same in Python and in Java, which differ in what else `\\d` and `$` match, and in the year 0."""
 MAX_ID_BYTES = 256
+MONEY_BELOW = Decimal(10) ** 16
+CENT = Decimal("0.01")
 
 Instant = Annotated[str, Meta(pattern=INSTANT_PATTERN, extra={"spark": "timestamp"})]
 """A moment in UTC: `2026-11-21T06:26:00.123Z`."""
@@ -21,6 +23,10 @@ Id = Annotated[str, Meta(max_length=MAX_ID_BYTES, extra={"spark": "id"})]
 """Any text of up to 256 bytes."""
 
 Money = Annotated[Decimal, Meta(extra={"spark": "decimal(18,2)"})]
+"""A JSON number in the currency's unit, with at most two decimals and less than 10^16."""
+
+Action = Literal["open", "close", "view", "purchase"]
+"""What a user can do; anything else cannot be read."""
 
 Rule = Literal["rack-overheating", "lost-signal", "silent-sensor", "weak-signal", "site-outage"]
 State = Literal["WARNING", "NORMAL"]
@@ -57,7 +63,7 @@ class AdImpression(Event, kw_only=True):
 
 
 class AdClick(Event, kw_only=True):
-    """One click on an impression."""
+    """One click on an impression, whose ad and user it repeats; the impression may be unknown."""
 
     click_id: Id
     impression_id: Id
@@ -67,14 +73,23 @@ class AdClick(Event, kw_only=True):
 
 
 class UserAction(Event, kw_only=True):
-    """One thing a user did; `amount` comes with a purchase."""
+    """One thing a user did.
+
+    `amount` comes with a purchase, is never negative and never finer than a cent. With another action it may be
+    there, has to be as good, and counts for nothing. Anything else is `money_fault`, and cannot be read.
+    """
 
     user_id: Id
-    action: Literal["open", "close", "view", "purchase"]
+    action: Action
     page: str
     device: str
     amount: Money | None = None
     scheduled_time: Instant | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for an amount that is missing or is not money; decoders report it as theirs."""
+        if (fault := money_fault(self.action, self.amount)) is not None:
+            raise ValueError(fault)
 
 
 class AlertCommand(Struct, kw_only=True, omit_defaults=True):
@@ -136,7 +151,10 @@ class Alert(Struct, kw_only=True):
 
 
 class AdAttribution(Struct, kw_only=True):
-    """An impression with one of its clicks, or with none."""
+    """An impression with one of its clicks within the hour, or with none. Ad and user are the impression's.
+
+    `seconds_to_click` is from impression to click, to the millisecond: 0.0 to 3600.0.
+    """
 
     impression_id: Id
     ad_id: Id
@@ -148,7 +166,10 @@ class AdAttribution(Struct, kw_only=True):
 
 
 class ActionCount(Struct, kw_only=True):
-    """How often an action was done, or a user acted, in a window; the one not grouped by is null."""
+    """How often an action was done, or a user acted, in start ≤ event time < end; repeats are counted.
+
+    The one not grouped by is null.
+    """
 
     window_start: Instant
     window_end: Instant
@@ -158,7 +179,11 @@ class ActionCount(Struct, kw_only=True):
 
 
 class UserSession(Struct, kw_only=True):
-    """One session of one user."""
+    """One session of one user: distinct actions, each at most the gap after the one before it, as Spark has it.
+
+    `session_start` is the time of the first, `session_end` the gap after the last: an action at that very moment
+    still belongs to it. `amount_total` is over the purchases; 0 when there are none.
+    """
 
     user_id: Id
     session_start: Instant
@@ -168,7 +193,10 @@ class UserSession(Struct, kw_only=True):
 
 
 class UserTotal(Struct, kw_only=True):
-    """The running total of one user; the last record counts."""
+    """The running total of one user's distinct purchases, `event_time` that of the latest; the last record counts.
+
+    Who has bought nothing has no total.
+    """
 
     user_id: Id
     event_time: Instant
@@ -187,6 +215,17 @@ class DeadLetter(Struct, kw_only=True):
     value_size: int
     error: str
     seen_time: Instant
+
+
+def money_fault(action: str, amount: Decimal | None) -> str | None:
+    """Return what is wrong with the amount of an action, as a sentence, or None."""
+    if amount is None:
+        return "amount is missing" if action == "purchase" else None
+    if amount.is_finite() and amount < 0:
+        return "amount is negative"
+    if not amount.is_finite() or amount >= MONEY_BELOW or amount != amount.quantize(CENT):
+        return "amount is not money"
+    return None
 
 
 def encode(record: Struct) -> bytes:

@@ -20,17 +20,33 @@ def spark_schema(record: type[msgspec.Struct]) -> T.StructType:
 
 def is_id(record: type[msgspec.Struct], field: str) -> bool:
     """Tell whether a field is an id, whose length the contract bounds."""
-    info = inspect.type_info(record)
-    kinds = {f.encode_name: f.type for f in info.fields} if isinstance(info, inspect.StructType) else {}
-    kind = kinds.get(field)
+    kind = _field_type(record, field)
     return isinstance(kind, inspect.Metadata) and (kind.extra or {}).get("spark") == "id"
 
 
+def choices(record: type[msgspec.Struct], field: str) -> tuple[str, ...]:
+    """Return the texts that a field may have, if the record lists them; empty: any."""
+    kind = _field_type(record, field)
+    return tuple(map(str, kind.values)) if isinstance(kind, inspect.LiteralType) else ()
+
+
+def _field_type(record: type[msgspec.Struct], field: str) -> inspect.Type | None:
+    info = inspect.type_info(record)
+    kinds = {f.encode_name: f.type for f in info.fields} if isinstance(info, inspect.StructType) else {}
+    return _inner(kinds[field])[0] if field in kinds else None
+
+
 def _column(name: str, kind: inspect.Type) -> T.StructField:
-    if isinstance(kind, inspect.UnionType):
-        (inner,) = (t for t in kind.types if not isinstance(t, inspect.NoneType))
-        return T.StructField(name, _spark_type(inner), nullable=True)
-    return T.StructField(name, _spark_type(kind), nullable=False)
+    inner, nullable = _inner(kind)
+    return T.StructField(name, _spark_type(inner), nullable)
+
+
+def _inner(kind: inspect.Type) -> tuple[inspect.Type, bool]:
+    """Return the type that is left without null, and whether null is allowed."""
+    if not isinstance(kind, inspect.UnionType):
+        return kind, False
+    (inner,) = (t for t in kind.types if not isinstance(t, inspect.NoneType))
+    return inner, True
 
 
 def _spark_type(kind: inspect.Type) -> T.DataType:

@@ -71,6 +71,22 @@ def write_topic(
     return _triggered(writer, options.trigger, options.batch).start()
 
 
+def write_files(records: DataFrame, folder: str, options: QueryOptions) -> StreamingQuery:
+    """Start the query that appends rows to Parquet in a folder, exactly once for readers of its log, and return it.
+
+    In: `kind`, `date` and `hour`, by which the files lie in folders, and the columns to be written.
+    """
+    writer = (
+        records.writeStream.format("parquet")
+        .queryName(options.name)
+        .option("path", folder)
+        .option("checkpointLocation", options.checkpoint)
+        .partitionBy("kind", "date", "hour")
+        .outputMode("append")
+    )  # fmt: skip
+    return _triggered(writer, options.trigger, options.batch).start()
+
+
 def _triggered(writer: DataStreamWriter, trigger: Trigger, batch: timedelta) -> DataStreamWriter:
     interval = f"{int(batch.total_seconds() * 1000)} milliseconds"
     match trigger:

@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from events.records import INSTANT_PATTERN, MAX_ID_BYTES
-from events.spark_schemas import is_id, spark_schema
+from events.records import INSTANT_PATTERN, MAX_ID_BYTES, UserAction
+from events.spark_schemas import choices, is_id, spark_schema
 
 FUTURE_TOLERANCE = "5 minutes"
 """How far ahead of its append time an event may be before a job by event time sets it aside."""
@@ -93,7 +93,11 @@ def _wire_type(field: T.StructField) -> str:
 
 
 def _wire(field: T.StructField) -> Column:
-    return _record(F.col("json")).getField(field.name)
+    return _wire_of(field.name)
+
+
+def _wire_of(name: str) -> Column:
+    return _record(F.col("json")).getField(name)
 
 
 def _typed(field: T.StructField) -> Column:
@@ -116,12 +120,17 @@ def _error(fields: list[T.StructField], record: type[msgspec.Struct]) -> Column:
         ),
     ]
     for field in fields:
-        checks += _field_checks(field, is_id(record, field.name))
+        checks += _field_checks(field, is_id(record, field.name), choices(record, field.name))
+    if record is UserAction:
+        priced = (_wire_of("action") != "purchase") | _wire_of("amount").isNotNull()
+        checks.append(_Check(priced, "amount is missing"))
     # The parser goes on after a fault inside a field, and makes the field null, as if it were absent.
     checks.append(_Check(F.col("json.faulty").isNull(), "the value is not one JSON object"))
     texts = [field for field in fields if isinstance(field.dataType, T.StringType)]
-    text_checks = _text_checks(texts)
-    good = _all(checks) & F.when(_may_be_other_json(texts), _all(text_checks)).otherwise(F.lit(True))
+    money = [field for field in fields if isinstance(field.dataType, T.DecimalType)]
+    text_checks = _text_checks(texts, money)
+    suspicious = _may_be_other_json(texts) | _may_be_quoted(money)
+    good = _all(checks) & F.when(suspicious, _all(text_checks)).otherwise(F.lit(True))
     sentences = [
         F.when(~F.coalesce(c.good, F.lit(False)), F.lit(c.sentence)) for c in [*checks, *text_checks]
     ]
@@ -132,8 +141,11 @@ def _all(checks: list[_Check]) -> Column:
     return reduce(lambda a, b: a & b, (check.good for check in checks))
 
 
-def _field_checks(field: T.StructField, limited: bool) -> list[_Check]:
-    """Return what can be checked on the parsed value alone. An optional field may be absent, but not wrong."""
+def _field_checks(field: T.StructField, limited: bool, listed: tuple[str, ...]) -> list[_Check]:
+    """Return what can be checked on the parsed value alone. An optional field may be absent, but not wrong.
+
+    `limited` is an id, whose length has a bound; `listed` are the only texts that it may be, if there are any.
+    """
     column, name, absent = _wire(field), field.name, _wire(field).isNull() if field.nullable else F.lit(False)
     match field.dataType:
         case T.TimestampType():
@@ -154,7 +166,22 @@ def _field_checks(field: T.StructField, limited: bool) -> list[_Check]:
                     absent | (F.octet_length(column) <= MAX_ID_BYTES), f"{name} is over {MAX_ID_BYTES} bytes"
                 )
             ]
-            return [_Check(absent | column.isNotNull(), f"{name} is missing"), *(short if limited else [])]
+            known = [_Check(absent | column.isin(list(listed)), f"{name} is none of {', '.join(listed)}")]
+            return [
+                _Check(absent | column.isNotNull(), f"{name} is missing"),
+                *(short if limited else []),
+                *(known if listed else []),
+            ]
+        case T.DecimalType():
+            exact = column.try_cast("decimal(38,20)")
+            required = [] if field.nullable else [_Check(column.isNotNull(), f"{name} is missing")]
+            return [
+                *required,
+                _Check(absent | F.coalesce(exact >= 0, ~column.startswith("-")), f"{name} is negative"),
+                _Check(absent | (exact == column.try_cast(field.dataType)), f"{name} is not money"),
+            ]
+        case T.ArrayType():
+            return [_Check(absent | column.isNotNull(), f"{name} is missing or not a list")]
     raise TypeError(f"no check is defined for a field of type {field.dataType}")
 
 
@@ -165,11 +192,24 @@ def _may_be_other_json(texts: list[T.StructField]) -> Column:
     return reduce(lambda a, b: a | b, firsts, escaped)
 
 
-def _text_checks(texts: list[T.StructField]) -> list[_Check]:
-    variants = _record(_envelope(", ".join(f"{field.name} VARIANT" for field in texts)))
+def _may_be_quoted(money: list[T.StructField]) -> Column:
+    """Tell whether a number may be there as text; a name with an escape in it is suspicious already."""
+    value = F.col("value").cast("string")
+    quoted = (_wire(field).isNotNull() & value.rlike(rf'"{field.name}"\s*:\s*"') for field in money)
+    return reduce(lambda a, b: a | b, quoted, F.lit(False))
+
+
+def _text_checks(texts: list[T.StructField], money: list[T.StructField]) -> list[_Check]:
+    """Return what the JSON types of fields say that were parsed as text: text is text, and money is not."""
+    variants = _record(_envelope(", ".join(f"{field.name} VARIANT" for field in [*texts, *money])))
     checks = []
     for field in texts:
         is_text = F.schema_of_variant(variants.getField(field.name)).eqNullSafe("STRING")
         good = _wire(field).isNull() | is_text if field.nullable else is_text
         checks.append(_Check(good, f"{field.name} is not text"))
+    for field in money:
+        kind = F.schema_of_variant(variants.getField(field.name))
+        # DECIMAL(4,2) or BIGINT, by how the number is written.
+        good = _wire(field).isNull() | kind.rlike("^(DECIMAL|BIGINT|DOUBLE)")
+        checks.append(_Check(good, f"{field.name} is not a number"))
     return checks

@@ -45,7 +45,8 @@ def rack_temperatures(readings: DataFrame, window: str, slide: str, watermark: s
 
 
 def _records(readings: DataFrame, options: JobOptions) -> DataFrame:
-    temperatures = rack_temperatures(readings, options.window, options.slide, options.watermark)
+    slide = options.slide or options.window
+    temperatures = rack_temperatures(readings, options.window, slide, options.watermark)
     moments = F.struct(
         F.date_format("window_start", INSTANT_FORMAT["timestampFormat"]).alias("start"),
         F.date_format("window_end", INSTANT_FORMAT["timestampFormat"]).alias("end"),
@@ -61,6 +62,7 @@ JOB = Job(
     by_event_time=True,
     rules_version="v1",
     shaping_options=("window", "slide", "watermark", "output_mode"),
+    defaults={"slide": "5 minutes"},
     plans={
         Trigger.REAL_TIME: Plan("real-time", _records, ("update",)),
         Trigger.MICRO_BATCH: Plan("micro-batch", _records, ("update", "append")),

@@ -43,9 +43,9 @@ class RunOptions:
     conf: tuple[tuple[str, str], ...] = ()
     progress: Path | None = None
 
-    def batch_for(self, trigger: Trigger) -> timedelta:
+    def batch_for(self, trigger: Trigger, micro_batch: timedelta = timedelta(0)) -> timedelta:
         """Return how long a batch lasts: real-time batches are long, since a boundary pauses their records."""
-        return self.batch or (timedelta(minutes=5) if trigger is Trigger.REAL_TIME else timedelta(0))
+        return self.batch or (timedelta(minutes=5) if trigger is Trigger.REAL_TIME else micro_batch)
 
 
 def run(
@@ -67,7 +67,7 @@ def run(
             raise PersonError(
                 f"{job.name} cannot run as {triggers[job.name]}: choose {', '.join(job.plans)}."
             )
-    _require_topics(jobs, settings)
+    _require_topics(jobs, settings, job_options)
     slots = _slots(jobs, triggers, options.state_partitions)
     with _signals() as received:
         tell("starting Spark ...")
@@ -82,16 +82,17 @@ def run(
                 except (PySparkException, OSError) as error:
                     # An option that Spark, or the disk, does not take.
                     raise PersonError(f"{job.name} did not start: {explain(error)}") from None
-                tell(f"{job.name} ({triggers[job.name]}): {job.source.name} -> {job.sink.name}")
+                tell(f"{job.name} ({triggers[job.name]}): {job.flow}")
             return _watch(queries, lambda: next(iter(received), None), tell)
         finally:
             _stop(spark, queries)
 
 
-def _require_topics(jobs: list[Job], settings: Settings) -> None:
+def _require_topics(jobs: list[Job], settings: Settings, job_options: JobOptions) -> None:
     """Say at once what Spark would say after minutes: that there is no broker, or not the topic."""
     missing = set(missing_topics(settings.kafka_bootstrap_servers, settings.topic_prefix))
-    for topic in [*(job.source for job in jobs), *(job.sink for job in jobs), DEAD_LETTERS]:
+    sources = [topic for job in jobs for topic in job.sources(job_options)]
+    for topic in [*sources, *(job.sink for job in jobs if job.sink), DEAD_LETTERS]:
         if settings.topic(topic) in missing:
             raise PersonError(f"the topic {settings.topic(topic)} is missing: run python -m broker topics.")
 
@@ -104,29 +105,51 @@ def start(
     options: RunOptions,
     job_options: JobOptions,
 ) -> list[StreamingQuery]:
-    """Start the two queries of a job, its results and its dead letters, and return them."""
+    """Start the queries of a job, its results and the dead letters of each source, and return them."""
     plan = job.plans[trigger]
+    job_options = job.with_defaults(job_options)
+    sources = job.sources(job_options)
+    # Taken into each query's checkpoint at its first start.
+    spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", job_options.watermark_policy)
 
     def begin(
-        records: DataFrame, sink: Topic, name: str, plan_name: str, mode: str, shape: dict[str, str]
+        records: DataFrame, sink: Topic | None, name: str, plan_name: str, mode: str, shape: dict[str, str]
     ) -> StreamingQuery:
         identity = checkpoints.Identity(name, plan_name, job.rules_version, settings.topic_prefix, shape)
         path = checkpoints.claim(options.checkpoint_root, identity)
-        query = kafka.QueryOptions(name, path, mode, trigger, options.batch_for(trigger))
+        batch = options.batch_for(trigger, job.micro_batch)
+        query = kafka.QueryOptions(name, path, mode, trigger, batch)
+        if sink is None:
+            return kafka.write_files(records, shape["folder"], query)
         return kafka.write_topic(records, settings, sink, query)
 
-    def parsed() -> DataFrame:
-        raw = kafka.read_topic(spark, settings, job.source, trigger, options.read)
-        records = parsing.parse(raw, job.source.record) if job.source.record else raw
+    def parsed(topic: Topic) -> DataFrame:
+        raw = kafka.read_topic(spark, settings, topic, trigger, options.read)
+        records = parsing.parse(raw, topic.record) if topic.record else raw
         return parsing.reject_future(records) if job.by_event_time else records
 
-    results = plan.records(parsing.readable(parsed()), job_options)
-    letters = dead_letters(parsing.unreadable(parsed()), job.source.name)
     shape = _shape(job, plan, options, job_options)
-    return [
-        begin(results, job.sink, job.name, plan.name, plan.output_mode(job_options), shape),
-        begin(letters, DEAD_LETTERS, f"{job.name}-dead-letters", plan.name, "update", {}),
-    ]
+    mode = plan.output_mode(job_options)
+    if job.sink is None:
+        folder = f"{job_options.archive}/landing/{settings.topic_prefix}"
+        return [
+            begin(
+                plan.records(parsed(topic), job_options),
+                None,
+                f"{job.name}-{topic.name}",
+                plan.name,
+                mode,
+                {"folder": folder + topic.name},
+            )
+            for topic in sources
+        ]
+    results = plan.records(*(parsing.readable(parsed(topic)) for topic in sources), job_options)
+    queries = [begin(results, job.sink, job.name, plan.name, mode, shape)]
+    for topic in sources:
+        letters = dead_letters(parsing.unreadable(parsed(topic)), topic.name)
+        name = f"{job.name}-dead-letters" + (f"-{topic.name}" if job.has_several else "")
+        queries.append(begin(letters, DEAD_LETTERS, name, plan.name, "update", {}))
+    return queries
 
 
 def _shape(job: Job, plan: Plan, options: RunOptions, job_options: JobOptions) -> dict[str, str]:

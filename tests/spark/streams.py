@@ -1,11 +1,15 @@
 """A stream without a broker: each list of rows is a file, each file is a batch."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+Rows = list[dict[str, Any]]
 
 
 def run_stream(
@@ -14,31 +18,90 @@ def run_stream(
     batches: Sequence[DataFrame],
     table: Callable[[DataFrame], DataFrame],
     output_mode: str = "update",
-) -> list[list[dict[str, Any]]]:
+) -> list[Rows]:
     """Run a table over the batches as a stream; return its rows, one list per batch that ran.
 
     A batch without data may follow the last, in which the watermark takes effect.
     """
-    files = folder / "files"
-    files.mkdir(parents=True)
-    for number, batch in enumerate(batches):
-        batch.coalesce(1).write.parquet(str(folder / f"part-{number}"))
-        (part,) = (folder / f"part-{number}").glob("*.parquet")
-        part.rename(files / f"{number}.parquet")
-        os.utime(files / f"{number}.parquet", (1_700_000_000 + number, 1_700_000_000 + number))
-    stream = spark.readStream.schema(batches[0].schema).option("maxFilesPerTrigger", 1).parquet(str(files))
-    found: list[list[dict[str, Any]]] = []
+    return run_streams(spark, folder, [batches], table, output_mode)
 
+
+def run_streams(
+    spark: SparkSession,
+    folder: Path,
+    sources: Sequence[Sequence[DataFrame]],
+    table: Callable[..., DataFrame],
+    output_mode: str = "append",
+) -> list[Rows]:
+    """Run a table of several streams; each batch takes the next list of rows of each of them."""
+    streams = []
+    for number, batches in enumerate(sources):
+        for batch in batches:
+            _add(folder / f"files-{number}", batch)
+        streams.append(_stream(spark, folder / f"files-{number}", batches[0]))
+    found: list[Rows] = []
+    query = _start(table(*streams), folder, output_mode, found, available_now=True)
+    assert query.awaitTermination(120), "the stream did not end"
+    return found
+
+
+class LiveStream:
+    """A stream that waits for more: each list of rows is taken when it comes, and then what time has closed."""
+
+    def __init__(self, folder: Path, query: StreamingQuery, found: list[Rows]) -> None:
+        self.folder, self.query, self._found = folder, query, found
+
+    def take(self, batch: DataFrame) -> list[Rows]:
+        """Add rows; return what came out until nothing was left to do, one list per batch that ran."""
+        before = len(self._found)
+        _add(self.folder / "files-0", batch)
+        self.query.processAllAvailable()
+        return self._found[before:]
+
+
+@contextmanager
+def live_stream(
+    spark: SparkSession,
+    folder: Path,
+    first: DataFrame,
+    table: Callable[[DataFrame], DataFrame],
+    output_mode: str = "update",
+) -> Iterator[LiveStream]:
+    """Run a table over a stream of rows like `first`, none of which is there yet."""
+    (folder / "files-0").mkdir(parents=True)
+    found: list[Rows] = []
+    stream = _stream(spark, folder / "files-0", first)
+    query = _start(table(stream), folder, output_mode, found, available_now=False)
+    try:
+        yield LiveStream(folder, query, found)
+    finally:
+        query.stop()
+
+
+def _add(files: Path, batch: DataFrame) -> None:
+    files.mkdir(parents=True, exist_ok=True)
+    number = len(list(files.iterdir()))
+    written = files.with_name(f"{files.name}-{number}-written")
+    batch.coalesce(1).write.parquet(str(written))
+    (part,) = written.glob("*.parquet")
+    os.utime(part, (1_700_000_000 + number, 1_700_000_000 + number))
+    part.rename(files / f"{number}.parquet")
+
+
+def _stream(spark: SparkSession, files: Path, like: DataFrame) -> DataFrame:
+    return spark.readStream.schema(like.schema).option("maxFilesPerTrigger", 1).parquet(str(files))
+
+
+def _start(
+    table: DataFrame, folder: Path, output_mode: str, found: list[Rows], *, available_now: bool
+) -> StreamingQuery:
     def take(rows: DataFrame, _number: int) -> None:
         found.append([row.asDict(recursive=True) for row in rows.collect()])
 
-    query = (
-        table(stream)
-        .writeStream.foreachBatch(take)
+    writer = (
+        table.writeStream.foreachBatch(take)
         .outputMode(output_mode)
         .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
     )
-    assert query.awaitTermination(120), "the stream did not end"
-    return found
+    triggered = writer.trigger(availableNow=True) if available_now else writer
+    return triggered.start()

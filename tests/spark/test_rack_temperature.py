@@ -124,7 +124,7 @@ def test_a_reading_sent_twice_counts_twice(spark: SparkSession) -> None:
 
 def test_a_record_is_keyed_by_scope_and_window_and_has_the_contracts_fields(spark: SparkSession) -> None:
     rows = readings(spark, [("rack|1", "08:01:00", 99.5)])
-    records = JOB.plans[Trigger.REAL_TIME].records(rows, JobOptions()).collect()
+    records = JOB.plans[Trigger.REAL_TIME].records(rows, JOB.with_defaults(JobOptions())).collect()
     assert sorted(row["key"] for row in records) == [
         f"{scope}|2017-06-02T{start}.000Z|2017-06-02T{end}.000Z"
         for scope in ("fleet", "rack|1")

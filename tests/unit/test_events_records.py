@@ -8,7 +8,7 @@ from pyspark.sql.types import ArrayType
 
 from events import records, topics
 from events.records import encode
-from events.spark_schemas import is_id, spark_schema
+from events.spark_schemas import choices, is_id, spark_schema
 
 TEXT, INSTANT, WHOLE, NUMBER, MONEY = "string", "timestamp", "bigint", "double", "decimal(18,2)"
 EVIDENCE = "array<struct<event_id:string,sequence:bigint,event_time:timestamp,temperature_c:double>>"
@@ -182,6 +182,17 @@ def test_free_text_is_no_id() -> None:
     assert not is_id(records.AdImpression, "page")
 
 
+def test_an_optional_id_is_an_id() -> None:
+    assert is_id(records.AdAttribution, "click_id")
+    assert not is_id(records.AdAttribution, "click_time")
+
+
+def test_the_choices_of_a_field_are_known_and_other_text_is_free() -> None:
+    assert choices(records.UserAction, "action") == ("close", "open", "purchase", "view")
+    assert choices(records.UserAction, "page") == ()
+    assert choices(records.UserAction, "no such field") == ()
+
+
 def test_a_type_that_has_no_spark_type_is_refused() -> None:
     class Odd(msgspec.Struct):
         flags: set[str]
@@ -233,3 +244,35 @@ def test_a_decoder_refuses_what_the_contract_forbids(changes: dict[str, object],
     msgspec.convert(reading, records.RackReading)
     with pytest.raises(msgspec.ValidationError, match=complaint):
         msgspec.convert(reading | changes, records.RackReading)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"amount": None}, "amount is missing"),
+        ({"amount": Decimal("-0.01")}, "amount is negative"),
+        ({"amount": Decimal("-1e40")}, "amount is negative"),
+        ({"amount": Decimal("0.001")}, "amount is not money"),
+        ({"amount": Decimal("1e16")}, "amount is not money"),
+        ({"amount": Decimal("NaN")}, "amount is not money"),
+        ({"amount": Decimal("Infinity")}, "amount is not money"),
+        ({"action": "view", "amount": Decimal(-1)}, "amount is negative"),
+        ({"action": "steal"}, "Invalid enum value 'steal'"),
+    ],
+)
+def test_an_action_with_an_amount_that_is_not_money_is_refused(
+    changes: dict[str, object], complaint: str
+) -> None:
+    action = {
+        "event_id": "e1",
+        "event_time": "2026-11-21T06:26:00.123Z",
+        "user_id": "u1",
+        "action": "purchase",
+        "page": "/",
+        "device": "phone",
+        "amount": Decimal("9999999999999999.99"),
+    }
+    for fine in ({}, {"amount": 0}, {"amount": Decimal("1.250e1")}, {"action": "view", "amount": None}):
+        msgspec.convert(action | fine, records.UserAction)
+    with pytest.raises(msgspec.ValidationError, match=complaint):
+        msgspec.convert(action | changes, records.UserAction)
