@@ -30,7 +30,9 @@ def show(name: Annotated[str, typer.Argument(help="A lesson; `list` shows them."
 def run(
     names: Annotated[list[str] | None, typer.Argument(help="The lessons to run; `list` shows them.")] = None,
     run_all: Annotated[bool, typer.Option("--all", help="Run all lessons, in their order.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the lessons' files, below RACKSTREAM_HOME.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the lessons' files, below RACKSTREAM_HOME.")
+    ] = False,
     accept: Annotated[
         bool, typer.Option("--accept", help="Make this output the expected one; then read what changed.")
     ] = False,

@@ -1,8 +1,8 @@
 """Bad records: what each way of reading makes of them.
 
 PERMISSIVE, the default, makes nulls of what it cannot read; with a column `_corrupt_record` it keeps the record's own
-words beside them. DROPMALFORMED drops them without a word. FAILFAST ends the query with the first.
-`badRecordsPath`, of which many texts speak, is not a part of open-source Spark: the option is ignored.
+words beside them. DROPMALFORMED drops them without a word. FAILFAST ends the query with the first. `badRecordsPath`,
+of which many texts speak, is not a part of open-source Spark: the option is ignored.
 
 Notice: Without `_corrupt_record` a bad record cannot be told from one with nulls. `three` for a number spoils that
 field alone, so the record's good fields are there as well. No folder was made by `badRecordsPath`.
@@ -12,7 +12,7 @@ In production: A dead letter carries the record's bytes, so that nothing is lost
 from collections.abc import Iterator
 from typing import Any
 
-from spark_jobs.lessons.frame.lab import Batches, Lab, outcome
+from spark_jobs.lessons.frame.lab import Lab, outcome, table
 from spark_jobs.lessons.sensor_etl import CORRUPT, SCHEMA
 
 
@@ -26,8 +26,13 @@ def run(lab: Lab) -> Iterator[str]:
         "FAILFAST": (SCHEMA, {"mode": "FAILFAST"}),
         "badRecordsPath": (SCHEMA, {"badRecordsPath": lab.path("bad")}),
     }
-    for name, (schema, options) in ways.items():
-        records = lab.spark.readStream.schema(schema).options(**options).json(folder).drop("timestamp", "deviceType")
-        shown = Batches()
-        yield f"{name}: {outcome(records.writeStream.foreachBatch(shown).start)}\n{shown.new()}"
+    for number, (name, (schema, options)) in enumerate(ways.items()):
+        records = (
+            lab.spark.readStream.schema(schema)
+            .options(**options)
+            .json(folder)
+            .drop("timestamp", "deviceType")
+        )
+        memory = records.writeStream.format("memory").queryName(f"way{number}")
+        yield f"{name}: {outcome(memory.start)}\n{table(lab.spark.table(f'way{number}'))}"
     yield f"a folder for bad records was made: {(lab.folder / 'bad').exists()}"

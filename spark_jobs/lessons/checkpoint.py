@@ -4,8 +4,8 @@
 what stateful operators know; `sources` what files were seen; `metadata` the query's id. Together they are the query's
 memory; the output is none of its business.
 
-Notice: With a new checkpoint all is read again, and doubled in an output that is still there. With the old one and the
-output deleted nothing is written: the query knows that it is done, and does not look.
+Notice: With a new checkpoint all is read again, and doubled in an output that is still there. With the old one and
+the output deleted nothing is written: the query knows that it is done, and does not look.
 In production: Checkpoints lie below `--checkpoint-root`, by job, plan, rules version and prefix.
 """
 
@@ -22,12 +22,18 @@ def run(lab: Lab) -> Iterator[str]:
         writer = users.writeStream.format("csv").option("path", lab.path("out"))
         finish(writer.option("checkpointLocation", lab.path(checkpoint)).trigger(availableNow=True).start())
         files = list((lab.folder / "out").glob("*.csv"))
-        return f"rows in the output: {sum(len(file.read_text(encoding='utf-8').splitlines()) for file in files)}"
+        return (
+            f"rows in the output: {sum(len(file.read_text(encoding='utf-8').splitlines()) for file in files)}"
+        )
 
     yield f"first start: {started_with('checkpoint')}"
     for folder in sorted((lab.folder / "checkpoint").iterdir()):
         if not folder.name.startswith("."):
-            inside = sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else "a file"
+            inside = (
+                sorted(path.name for path in folder.iterdir() if path.name[0] != ".")
+                if folder.is_dir()
+                else "a file"
+            )
             yield f"  {folder.name}: {inside}"
     yield f"again: {started_with('checkpoint')}"
     lab.remove("out/_spark_metadata")

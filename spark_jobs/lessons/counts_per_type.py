@@ -5,7 +5,8 @@ without a time to go by, nothing can be forgotten.
 
 Notice: Update gives the groups of this batch alone: camera is not in the second. `count()` on the grouped stream is a
 column of the result; `count()` on a stream itself would be an action, and is refused (lesson unsupported_operations).
-In production: `rack_temperature` has these four figures per window, so that what it keeps is bounded by the watermark.
+In production: `rack_temperature` has these four figures per window, so that what it keeps is bounded by the
+watermark.
 """
 
 from collections.abc import Iterator

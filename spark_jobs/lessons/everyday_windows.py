@@ -24,12 +24,16 @@ def questions(events: DataFrame) -> dict[str, DataFrame]:
 
     errors = of("log").where("what = 'ERROR'")
     return {
-        "words in 10 minutes, every 5": of("word").groupBy(F.window("ts", "10 minutes", "5 minutes"), "what").count(),
-        "maximum temperature per day": of("temperature").groupBy(F.window("ts", "1 day")).agg(F.max("value").alias("max")),
+        "words in 10 minutes, every 5": of("word")
+        .groupBy(F.window("ts", "10 minutes", "5 minutes"), "what")
+        .count(),
+        "maximum temperature per day": of("temperature")
+        .groupBy(F.window("ts", "1 day"))
+        .agg(F.max("value").alias("max")),
         "errors per 15 minutes": errors.groupBy(F.window("ts", "15 minutes")).count(),
-        "transactions per hour": of("transaction").groupBy(F.window("ts", "1 hour")).agg(
-            F.count("*").alias("transactions"), F.sum("value").alias("amount")
-        ),
+        "transactions per hour": of("transaction")
+        .groupBy(F.window("ts", "1 hour"))
+        .agg(F.count("*").alias("transactions"), F.sum("value").alias("amount")),
     }
 
 

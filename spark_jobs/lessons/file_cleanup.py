@@ -22,12 +22,14 @@ def run(lab: Lab) -> Iterator[str]:
 
     for cleaning, left in (("off", 3), ("delete", 1), ("archive", 1)):
         folder = lab.arrive("1.json", "2.json", "3.json", into=f"input-{cleaning}")
-        options = {"maxFilesPerTrigger": 1, "cleanSource": cleaning}
+        options: dict[str, int | str] = {"maxFilesPerTrigger": 1, "cleanSource": cleaning}
         if cleaning == "archive":
             options["sourceArchiveDir"] = lab.path("archived")
         files = lab.spark.readStream.schema("file int").options(**options).json(folder)
-        noop = files.writeStream.format("noop").option("checkpointLocation", lab.path(f"checkpoint-{cleaning}"))
+        noop = files.writeStream.format("noop").option(
+            "checkpointLocation", lab.path(f"checkpoint-{cleaning}")
+        )
         finish(noop.trigger(availableNow=True).start())
-        wait_until(lambda folder=folder, left=left: len(files_in(Path(folder).name)) <= left)
+        wait_until(lambda name, number: len(files_in(name)) <= number, Path(folder).name, left)
         yield f"{cleaning}: left {', '.join(files_in(Path(folder).name))}"
     yield f"archived: {', '.join(files_in('archived'))}"

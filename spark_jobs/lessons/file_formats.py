@@ -29,4 +29,6 @@ def run(lab: Lab) -> Iterator[str]:
             reader = reader.schema(PEOPLE)
         if kind == "csv":
             reader = reader.option("sep", ";").option("header", True)
-        yield f"{kind}: " + "\n".join(lab.batches(reader.load(lab.path(kind)), checkpoint=f"checkpoint-{kind}"))
+        yield f"{kind}: " + "\n".join(
+            lab.batches(reader.load(lab.path(kind)), checkpoint=f"checkpoint-{kind}")
+        )

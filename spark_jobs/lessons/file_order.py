@@ -16,7 +16,9 @@ from spark_jobs.lessons.frame.lab import Lab
 def run(lab: Lab) -> Iterator[str]:
     """Read three files of different age in three ways."""
     folder = lab.arrive("1.json", "2.json", "3.json")
-    for at, options in enumerate(({}, {"maxFilesPerTrigger": 1}, {"maxFilesPerTrigger": 1, "latestFirst": True})):
+    for at, options in enumerate(
+        ({}, {"maxFilesPerTrigger": 1}, {"maxFilesPerTrigger": 1, "latestFirst": True})
+    ):
         files = lab.spark.readStream.schema("file int").options(**options).json(folder)
         yield f"options {options}"
         yield from lab.batches(files, checkpoint=f"checkpoint-{at}")

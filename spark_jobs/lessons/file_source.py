@@ -5,8 +5,8 @@ there when the query starts belong to the stream like those that come later. A f
 is changed in it afterwards is never seen, so a file has to arrive whole, by a rename. Spark does not read names that
 begin with a dot or an underscore, which is where the half-written file hides.
 
-Notice: The person Texas, who was added to a file already read, is missing for ever. A row of another schema is no error: it
-becomes nulls. Whoever needs to know of such rows has to look for them (lesson bad_records).
+Notice: The person Texas, who was added to a file already read, is missing for ever. A row of another schema is no
+error: it becomes nulls. Whoever needs to know of such rows has to look for them (lesson bad_records).
 In production: `archive` writes such files; the jobs read Kafka, where a record cannot be half there.
 """
 

@@ -36,8 +36,15 @@ def run(lab: Lab) -> Iterator[str]:
             rows.write.mode("overwrite").parquet(lab.path(f"parquet/batch={number}"))
             rows.unpersist()
 
-        finish(devices.select("device", doubled("signal").alias("double")).writeStream.foreachBatch(write)
-               .trigger(availableNow=True).start())
+        finish(
+            devices.select("device", doubled("signal").alias("double"))
+            .writeStream.foreachBatch(write)
+            .trigger(availableNow=True)
+            .start()
+        )
         yield f"persist={persist}: 3 rows to 2 sinks, computed {computed.value - before} times"
-    for kind, reader in (("csv", lab.spark.read.schema("device string, double double")), ("parquet", lab.spark.read)):
+    for kind, reader in (
+        ("csv", lab.spark.read.schema("device string, double double")),
+        ("parquet", lab.spark.read),
+    ):
         yield f"{kind}\n{table(reader.format(kind).load(lab.path(kind)))}"

@@ -1,7 +1,7 @@
 """The order within a group is not given: a function sees its rows as they happen to come.
 
-Rows of one group come together from all tasks of a batch, in the order in which tasks finish and files are read, not in
-that of their times. What depends on an order has to make it: sort inside the function, or aggregate with an order.
+Rows of one group come together from all tasks of a batch, in the order in which tasks finish and files are read, not
+in that of their times. What depends on an order has to make it: sort inside the function, or aggregate with an order.
 
 Notice: With `last`, which goes by arrival, user1 ends at 2; by `max_by` at 3. Sorting inside the function orders one
 batch alone: what comes in a later batch comes later, whatever its time.
@@ -30,7 +30,9 @@ def run(lab: Lab) -> Iterator[str]:
     """Show the order of a group in a function, and in aggregates."""
     events = lab.stream("user string, at int", "events.json")
     schema = ", ".join(f"`{name}` string" for name in COLUMNS)
-    rows = events.groupBy("user").applyInPandasWithState(seen, schema, "none int", "update", GroupStateTimeout.NoTimeout)
+    rows = events.groupBy("user").applyInPandasWithState(
+        seen, schema, "none int", "update", GroupStateTimeout.NoTimeout
+    )
     yield from lab.batches(rows, "update", "function")
     figures = events.groupBy("user").agg(F.last("at").alias("last"), F.max_by("at", "at").alias("max_by"))
     yield from lab.batches(figures, "update", "aggregates")

@@ -10,12 +10,13 @@ In production: `alerting` does this with `alert_id` in SQLite, in one transactio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 from pyspark.sql import DataFrame
 
 from spark_jobs.lessons.frame.lab import Lab, finish
 
-SCHEMA = """
+TABLES = """
 CREATE TABLE IF NOT EXISTS batches (number INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS totals (user TEXT PRIMARY KEY, amount INTEGER NOT NULL);
 """
@@ -25,7 +26,7 @@ ADD = "INSERT INTO totals VALUES (?, ?) ON CONFLICT (user) DO UPDATE SET amount 
 def add(database: str, rows: DataFrame, number: int, *, once: bool) -> None:
     """Add the amounts of a batch to the totals; with `once`, leave out a batch that was added before."""
     with closing(sqlite3.connect(database)) as connection, connection:
-        connection.executescript(SCHEMA)
+        connection.executescript(TABLES)
         new = connection.execute("INSERT OR IGNORE INTO batches VALUES (?)", [number]).rowcount
         if new or not once:
             connection.executemany(ADD, [(row.user, row.amount) for row in rows.collect()])
@@ -37,12 +38,12 @@ def run(lab: Lab) -> Iterator[str]:
     for once in (False, True):
         name = "by batch number" if once else "blindly"
         database = lab.path(f"{name}.sqlite3")
-        query = amounts.writeStream.foreachBatch(
-            lambda rows, number, database=database, once=once: add(database, rows, number, once=once)
-        ).option("checkpointLocation", lab.path(name)).trigger(availableNow=True)
+        query = amounts.writeStream.foreachBatch(partial(add, database, once=once)).trigger(availableNow=True)
+        query = query.option("checkpointLocation", lab.path(name))
         for event in ("two batches", "the last again"):
             finish(query.start())
             with closing(sqlite3.connect(database)) as connection:
-                yield f"{name}, {event}: {connection.execute('SELECT * FROM totals ORDER BY user').fetchall()}"
+                totals = connection.execute("SELECT * FROM totals ORDER BY user").fetchall()
+            yield f"{name}, {event}: {totals}"
             if event == "two batches":
                 lab.remove(f"{name}/commits/1")

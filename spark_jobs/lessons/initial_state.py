@@ -3,8 +3,8 @@
 `transformWithState` takes a grouped table; before the first batch, `handleInitialState` is called with each of its
 rows. After that the state belongs to the checkpoint, and the table is not asked again.
 
-Notice: user1 begins at 100. user2 is in the state although no amount came, and would go on from 50. Running it a second
-time from the same checkpoint does not add the 100 again.
+Notice: user1 begins at 100. user2 is in the state although no amount came, and would go on from 50. Running it a
+second time from the same checkpoint does not add the 100 again.
 In production: No job: all their state can be made again from the topic; this is how one would begin after it is gone.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import types as T
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from spark_jobs.lessons.frame.lab import Lab
 
@@ -27,11 +27,11 @@ class Totals(StatefulProcessor):
         """Open the total."""
         self.total = handle.getValueState("total", TOTAL)
 
-    def handleInitialState(self, key: Any, initialState: Row, timerValues: Any) -> None:  # noqa: N802, N803, ARG002
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803, ARG002
         """Begin with the total that the user had."""
         self.total.update((initialState.total,))
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
         """Add the amounts of a batch."""
         (total,) = self.total.get() or (0,)
         total += sum(row.amount for row in rows)

@@ -1,10 +1,11 @@
 """What a join of two streams needs: watermarks and a bound on time, the more the outer it is.
 
-An inner join is allowed without either, and keeps everything for ever. A join that gives rows without a partner has to
-know when none can come any more: a watermark on the side that might still bring one, and a bound between the times.
+An inner join is allowed without either, and keeps everything for ever. A join that gives rows without a partner has
+to know when none can come any more: a watermark on the side that might still bring one, and a bound between the
+times.
 
-Notice: An inner join without bounds is allowed and is a leak. A left outer join waits for clicks, so it is the clicks'
-watermark that it cannot do without. Update mode is for joins that give pairs alone; complete is for none.
+Notice: An inner join without bounds is allowed and is a leak. A left outer join waits for clicks, so it is the
+clicks' watermark that it cannot do without. Update mode is for joins that give pairs alone; complete is for none.
 In production: `ad_attribution` is a left outer join with both watermarks and the bound of an hour.
 """
 
@@ -41,7 +42,10 @@ def run(lab: Lab) -> Iterator[str]:
         for how in TYPES:
             joined = left.join(right, on=F.expr(condition), how=how)
             result = outcome(joined.writeStream.outputMode(mode).format("noop").start, start_only=True)
-            if result != "allowed" and (result := result.replace(how.title().replace("_o", "O"), "...")) not in refusals:
+            if (
+                result != "allowed"
+                and (result := result.replace(how.title().replace("_o", "O"), "...")) not in refusals
+            ):
                 refusals.append(result)
             said.append(result if result == "allowed" else f"[{refusals.index(result) + 1}]")
         cells.append([need, *said])

@@ -21,7 +21,9 @@ def run(lab: Lab) -> Iterator[str]:
     """Count the words of a topic into another, twice."""
     source, sink = lab.broker.topic("kafka-sink-lines"), lab.broker.topic("kafka-sink-words")
     options = {"kafka.bootstrap.servers": lab.broker.bootstrap}
-    lines = lab.spark.readStream.format("kafka").options(**options, subscribe=source, startingOffsets="earliest")
+    lines = lab.spark.readStream.format("kafka").options(
+        **options, subscribe=source, startingOffsets="earliest"
+    )
     counts = word_counts(lines.load().select(F.col("value").cast("string")))
     records = counts.select(F.col("word").alias("key"), F.to_json(F.struct("word", "count")).alias("value"))
     writer = records.writeStream.outputMode("update").format("kafka").options(**options, topic=sink)

@@ -20,7 +20,9 @@ from spark_jobs.lessons.frame.lab import Lab
 def run(lab: Lab) -> Iterator[str]:
     """Read a topic of two partitions: all of it, four records a batch, and from a place on."""
     topic = lab.broker.topic("kafka-source", partitions=2)
-    records = [json.loads(line) for line in (lab.data / "readings.json").read_text(encoding="utf-8").splitlines()]
+    records = [
+        json.loads(line) for line in (lab.data / "readings.json").read_text(encoding="utf-8").splitlines()
+    ]
     lab.broker.send(topic, [(reading["rack"], json.dumps(reading)) for reading in records])
     reader = lab.spark.readStream.format("kafka").option("subscribe", topic)
     reader = reader.option("kafka.bootstrap.servers", lab.broker.bootstrap)
@@ -28,7 +30,12 @@ def run(lab: Lab) -> Iterator[str]:
     places = json.dumps({topic: {"0": 1, "1": -2}})
     for options in ({"startingOffsets": "earliest"}, {"startingOffsets": places}):
         stream = reader.options(maxOffsetsPerTrigger=4, **options).load()
-        reading = F.from_json(F.col("value").cast("string"), "rack string, temperature double").alias("reading")
+        reading = F.from_json(F.col("value").cast("string"), "rack string, temperature double").alias(
+            "reading"
+        )
         rows = stream.select("partition", "offset", F.col("key").cast("string"), reading)
         yield f"{options}"
-        yield from lab.batches(rows.select("partition", "offset", "key", "reading.temperature"), checkpoint=options["startingOffsets"][:3])
+        yield from lab.batches(
+            rows.select("partition", "offset", "key", "reading.temperature"),
+            checkpoint=options["startingOffsets"][:3],
+        )

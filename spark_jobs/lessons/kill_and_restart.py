@@ -1,11 +1,11 @@
 """Killed in the middle of a batch, and started again: the same output as without.
 
 A process of its own runs the query and is killed, as by a power cut, when its second batch has written its output and
-not yet committed. The query is then started again from the checkpoint. It repeats that batch, with the same rows, since
-what it was to read was written down before.
+not yet committed. The query is then started again from the checkpoint. It repeats that batch, with the same rows,
+since what it was to read was written down before.
 
-Notice: The second batch was written twice, with the same contents; where a batch replaces what it wrote before (a file
-of its own here), the output is that of a run without a kill.
+Notice: The second batch was written twice, with the same contents; where a batch replaces what it wrote before (a
+file of its own here), the output is that of a run without a kill.
 In production: The tests kill jobs at every stage; alerts repeat with the same `alert_id`.
 """
 
@@ -36,16 +36,23 @@ def totals(spark: SparkSession, folder: Path, hang_in: int | None, name: str = "
             Event().wait()
 
     amounts = spark.readStream.schema("user string, amount long").option("maxFilesPerTrigger", 1)
-    sums = amounts.json(str(folder / "input")).groupBy("user").sum("amount").writeStream.outputMode("complete")
+    sums = (
+        amounts.json(str(folder / "input")).groupBy("user").sum("amount").writeStream.outputMode("complete")
+    )
     checkpoint = str(folder / f"checkpoint of {name}")
-    finish(sums.foreachBatch(write).option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
+    finish(
+        sums.foreachBatch(write).option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    )
 
 
 def run(lab: Lab) -> Iterator[str]:
     """Kill the query in its second batch, start it again, and compare with a run without a kill."""
     lab.arrive("1.json", "2.json", "3.json")
     command = [sys.executable, "-m", "spark_jobs.lessons.kill_and_restart", str(lab.folder)]
-    jars = {"RACKSTREAM_JARS": str(settings.load().jars_dir.resolve()), "RACKSTREAM_HOME": str(lab.folder / "home")}
+    jars = {
+        "RACKSTREAM_JARS": str(settings.load().jars_dir.resolve()),
+        "RACKSTREAM_HOME": str(lab.folder / "home"),
+    }
     with subprocess.Popen(command, start_new_session=True, env=os.environ | jars) as process:
         try:
             wait_until(lambda: (lab.folder / "hangs").exists() or process.poll() is not None)

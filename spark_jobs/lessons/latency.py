@@ -36,7 +36,11 @@ def run(lab: Lab) -> Iterator[str]:
 def _latencies_ms(lab: Lab, name: str, trigger: Callable[[DataStreamWriter], DataStreamWriter]) -> list[int]:
     options = {"kafka.bootstrap.servers": lab.broker.bootstrap}
     source, sink = lab.broker.topic(f"latency-{name}-in"), lab.broker.topic(f"latency-{name}-out")
-    kafka = lab.spark.readStream.format("kafka").options(**options, subscribe=source, startingOffsets="earliest").load()
+    kafka = (
+        lab.spark.readStream.format("kafka")
+        .options(**options, subscribe=source, startingOffsets="earliest")
+        .load()
+    )
     hot = kafka.where(F.get_json_object(F.col("value").cast("string"), "$.temperature").cast("double") >= 100)
     came = hot.select(F.unix_millis("timestamp").cast("string").alias("value"))
     writer = came.writeStream.format("kafka").outputMode("update" if name == "real-time" else "append")
@@ -45,7 +49,7 @@ def _latencies_ms(lab: Lab, name: str, trigger: Callable[[DataStreamWriter], Dat
         for number in range(WARM_UP + RECORDS):
             lab.broker.send(source, [reading])
             if number < WARM_UP:
-                wait_until(lambda number=number: len(lab.broker.read(sink)) > number)
+                wait_until(lambda before: len(lab.broker.read(sink)) > before, number)
             Event().wait(EVERY_S)
         wait_until(lambda: len(lab.broker.read(sink)) >= WARM_UP + RECORDS)
     out = lab.spark.read.format("kafka").options(**options, subscribe=sink).load()

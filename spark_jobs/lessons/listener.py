@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from spark_jobs.lessons.frame.lab import Lab, started, wait_until
 
@@ -31,7 +31,9 @@ class Diary(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Hear of a batch."""
         observed = event.progress.observedMetrics["users"].asDict()
-        self.heard.append(f"batch {event.progress.batchId}: {event.progress.numInputRows} rows, observed {observed}")
+        self.heard.append(
+            f"batch {event.progress.batchId}: {event.progress.numInputRows} rows, observed {observed}"
+        )
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
         """Hear that there was nothing to do for a while."""
@@ -48,7 +50,9 @@ def run(lab: Lab) -> Iterator[str]:
     spark.streams.addListener(diary)
     try:
         users = lab.stream("user string", "events.json").observe("users", F.max("user").alias("last_by_name"))
-        with started(users.groupBy("user").count().writeStream.outputMode("update").format("noop").queryName("users")) as query:
+        with started(
+            users.groupBy("user").count().writeStream.outputMode("update").format("noop").queryName("users")
+        ) as query:
             query.processAllAvailable()
             wait_until(lambda: len(diary.heard) == 2)
             gauges = _gauges(spark)
@@ -64,4 +68,6 @@ def _gauges(spark: Any) -> list[str]:
     """Return the names of the gauges of streaming queries; Python has no door to them, the JVM has."""
     system = spark.sparkContext._jsc.sc().env().metricsSystem()
     sources = system.getSourcesByName("spark.streaming.users")
-    return sorted(str(name) for at in range(sources.size()) for name in sources.apply(at).metricRegistry().getNames())
+    return sorted(
+        str(name) for at in range(sources.size()) for name in sources.apply(at).metricRegistry().getNames()
+    )

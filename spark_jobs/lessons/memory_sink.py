@@ -1,8 +1,8 @@
 """The memory sink: averages of rack temperatures in tables, asked with SQL.
 
 The memory sink keeps the result in a table of the driver, named like the query. In complete mode the table holds the
-whole result; in append and update every batch adds rows. It grows without bound and is lost with the process, so it is
-for tests and for looking.
+whole result; in append and update every batch adds rows. It grows without bound and is lost with the process, so it
+is for tests and for looking.
 
 Notice: The first window begins at 07:55, since windows slide by five minutes and each reading lies in two.
 In production: `rack_temperature` is this very function; it writes to a topic.

@@ -20,7 +20,9 @@ def averages(readings: DataFrame, windows: DataFrame) -> DataFrame:
     """Return the average temperature per monitoring window and rack; windows are half open."""
     inside = (F.col("event_time") >= F.col("start")) & (F.col("event_time") < F.col("end"))
     joined = readings.join(F.broadcast(windows), on=inside, how="inner")
-    return joined.groupBy("window", "rack_id").agg(F.count("*").alias("readings"), F.avg("temperature_c").alias("avg"))
+    return joined.groupBy("window", "rack_id").agg(
+        F.count("*").alias("readings"), F.avg("temperature_c").alias("avg")
+    )
 
 
 def run(lab: Lab) -> Iterator[str]:

@@ -4,8 +4,8 @@ Append gives rows that will never change. Update gives the rows that changed in 
 result anew. So a query without aggregation has no complete result to keep, and a count can append only when something
 says that it will not change any more: a watermark.
 
-Notice: A watermark is what makes append possible for a count. Complete is possible there too, but then nothing is ever
-dropped (lesson state_cleanup).
+Notice: A watermark is what makes append possible for a count. Complete is possible there too, but then nothing is
+ever dropped (lesson state_cleanup).
 In production: `rack_temperature` runs in update, where a later record for a key replaces the earlier, or in append.
 """
 
@@ -23,7 +23,9 @@ def run(lab: Lab) -> Iterator[str]:
     queries = {
         "filter": actions.where("action = 'open'"),
         "count": actions.groupBy("action").count(),
-        "count, watermark on another column": actions.withWatermark("ts", "1 minute").groupBy("action").count(),
+        "count, watermark on another column": actions.withWatermark("ts", "1 minute")
+        .groupBy("action")
+        .count(),
         "count per time, watermark on it": actions.withWatermark("ts", "1 minute").groupBy("ts").count(),
     }
 

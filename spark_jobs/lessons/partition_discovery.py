@@ -3,9 +3,10 @@
 Which columns come from folder names is settled when the stream is defined, from the folders that exist then. Later
 folders of the same kind are found and read.
 
-Notice: Over a folder that was empty when the stream was defined, the first day ends the query: its rows bring a column
-that the stream does not have. Create one folder of each kind first, or name the column in the schema.
-In production: `archive` partitions what it writes by day; a reader of it as a stream starts when a first day is there.
+Notice: Over a folder that was empty when the stream was defined, the first day ends the query: its rows bring a
+column that the stream does not have. Create one folder of each kind first, or name the column in the schema.
+In production: `archive` partitions what it writes by day; a reader of it as a stream starts when a first day is
+there.
 """
 
 from collections.abc import Iterator

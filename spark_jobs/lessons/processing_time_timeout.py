@@ -3,9 +3,9 @@
 With a timeout in processing time a group's function is called again when so much time has gone by since it last said
 so, whether or not anything came for anybody: the query makes batches without data for it.
 
-Notice: The devices are declared silent although no further row ever came; an event-time timeout would wait for ever. It
-is the machine's clock that decides, so a replay of the same data gives something else, and after a pause of the query
-everybody seems silent.
+Notice: The devices are declared silent although no further row ever came; an event-time timeout would wait for ever.
+It is the machine's clock that decides, so a replay of the same data gives something else, and after a pause of the
+query everybody seems silent.
 In production: `silent_sensor` and `lost_signal` have timers by the clock.
 """
 
@@ -34,7 +34,11 @@ def silences(heartbeats: DataFrame) -> DataFrame:
         yield pd.DataFrame({"device": [key[0]], "state": [said]})
 
     return heartbeats.groupBy("device").applyInPandasWithState(
-        listen, "device string, state string", "seen boolean", "update", GroupStateTimeout.ProcessingTimeTimeout
+        listen,
+        "device string, state string",
+        "seen boolean",
+        "update",
+        GroupStateTimeout.ProcessingTimeTimeout,
     )
 
 

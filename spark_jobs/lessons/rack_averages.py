@@ -1,10 +1,10 @@
 """Sliding windows over rack temperatures: the averages in update mode, and what append still keeps back.
 
-Windows of ten minutes, every five: each reading lies in two. In update mode a batch gives the windows that changed. In
-append mode a window is given once, when the watermark (ten minutes behind the newest reading) has passed its end.
+Windows of ten minutes, every five: each reading lies in two. In update mode a batch gives the windows that changed.
+In append mode a window is given once, when the watermark (ten minutes behind the newest reading) has passed its end.
 
-Notice: In append the last windows wait for a later reading: that of 08:35 brings the watermark to 08:25, that of 08:50
-to 08:40. Without a later reading they would wait for ever; that is why a producer can be told to `--flush`.
+Notice: In append the last windows wait for a later reading: that of 08:35 brings the watermark to 08:25, that of
+08:50 to 08:40. Without a later reading they would wait for ever; that is why a producer can be told to `--flush`.
 In production: `rack_temperature` is this very function.
 """
 

@@ -30,11 +30,12 @@ def warnings(readings: DataFrame, mode: str, calls: "Accumulator[int]") -> DataF
         calls.add(1)
         hot, warned = state.get if state.exists else (0, False)
         changes = []
-        for reading in pd.concat(frames).sort_values("ts").itertuples():
-            hot = hot + 1 if reading.temperature >= HOT else 0
+        rows = pd.concat(frames).sort_values("ts")
+        for temperature, ts in zip(rows["temperature"].tolist(), rows["ts"], strict=True):
+            hot = hot + 1 if temperature >= HOT else 0
             if (hot >= IN_A_ROW) != warned:
                 warned = not warned
-                changes.append((key[0], "WARNING" if warned else "NORMAL", reading.ts))
+                changes.append((key[0], "WARNING" if warned else "NORMAL", ts))
         if hot or warned:
             state.update((hot, warned))
         elif state.exists:
@@ -42,7 +43,11 @@ def warnings(readings: DataFrame, mode: str, calls: "Accumulator[int]") -> DataF
         yield pd.DataFrame(changes, columns=["rack", "state", "ts"])
 
     return readings.groupBy("rack").applyInPandasWithState(
-        follow, "rack string, state string, ts timestamp", "hot int, warned boolean", mode, GroupStateTimeout.NoTimeout
+        follow,
+        "rack string, state string, ts timestamp",
+        "hot int, warned boolean",
+        mode,
+        GroupStateTimeout.NoTimeout,
     )
 
 

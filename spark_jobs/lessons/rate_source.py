@@ -10,6 +10,7 @@ is followed by another, and available-now, which waits until a source has no mor
 In production: The producer makes events, since a stream of numbers has no late, repeated or broken rows.
 """
 
+import itertools
 from collections.abc import Iterator
 
 from spark_jobs.lessons.frame.lab import Lab, started, wait_until
@@ -23,7 +24,7 @@ def run(lab: Lab) -> Iterator[str]:
     rows = lab.spark.table("by_clock").orderBy("value").limit(20).collect()
     yield f"rate: columns {', '.join(rate.columns)}"
     yield f"  the first values are 0 to 19: {[row.value for row in rows] == list(range(20))}"
-    gaps = {round((b.timestamp - a.timestamp).total_seconds() * 1000) for a, b in zip(rows, rows[1:], strict=False)}
+    gaps = {round((b.timestamp - a.timestamp).total_seconds() * 1000) for a, b in itertools.pairwise(rows)}
     yield f"  milliseconds between rows: {sorted(gaps)}"
     batches = lab.spark.readStream.format("rate-micro-batch").options(
         rowsPerBatch=2, numPartitions=1, startTimestamp=1_500_000_000_000, advanceMillisPerBatch=60_000

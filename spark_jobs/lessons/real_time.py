@@ -29,12 +29,18 @@ def run(lab: Lab) -> Iterator[str]:
     spark, options = lab.spark, {"kafka.bootstrap.servers": lab.broker.bootstrap}
     source, sink = lab.broker.topic("real-time-in"), lab.broker.topic("real-time-out")
     lab.broker.send(source, (lab.data / "readings.json").read_text(encoding="utf-8").splitlines())
-    kafka = spark.readStream.format("kafka").options(**options, subscribe=source, startingOffsets="earliest").load()
+    kafka = (
+        spark.readStream.format("kafka")
+        .options(**options, subscribe=source, startingOffsets="earliest")
+        .load()
+    )
     reading = F.from_json(F.col("value").cast("string"), "rack string, temperature double").alias("reading")
     readings = kafka.select("timestamp", reading).select("timestamp", "reading.*")
     counts = readings.groupBy("rack").count().select(F.to_json(F.struct("rack", "count")).alias("value"))
 
-    def starting(rows: DataFrame, mode: str = "update", sink_format: str = "kafka") -> Callable[[], StreamingQuery]:
+    def starting(
+        rows: DataFrame, mode: str = "update", sink_format: str = "kafka"
+    ) -> Callable[[], StreamingQuery]:
         value = rows.select(F.to_json(F.struct("*")).alias("value"))
         writer = value.writeStream.format(sink_format).outputMode(mode).options(**options, topic=sink)
         return real_time(writer).start
@@ -44,15 +50,22 @@ def run(lab: Lab) -> Iterator[str]:
         wait_until(lambda: len(lab.broker.read(sink)) == 3)
     yield f"counts: {lab.broker.read(sink)}"
     late = readings.withWatermark("timestamp", "1 minute")
+    limited = (
+        spark.readStream.format("kafka").options(**options, subscribe=source, maxOffsetsPerTrigger=1).load()
+    )
+    state = late.groupBy("rack").applyInPandasWithState(
+        lambda *_: iter(()), "x int", "x int", "update", "NoTimeout"
+    )
+    to_function = readings.writeStream.outputMode("update").foreachBatch(lambda *_: None)
     yield outcomes(
         [
             ("append mode", starting(readings, "append")),
             ("complete mode", starting(readings.groupBy("rack").count(), "complete")),
             ("files", starting(spark.readStream.text(lab.arrive("readings.json")))),
             ("rate", starting(spark.readStream.format("rate").load())),
-            ("a limit per batch", starting(spark.readStream.format("kafka").options(**options, subscribe=source, maxOffsetsPerTrigger=1).load())),
-            ("to foreachBatch", real_time(readings.writeStream.outputMode("update").foreachBatch(lambda *_: None)).start),
-            ("a Python state", starting(late.groupBy("rack").applyInPandasWithState(lambda *_: iter(()), "x int", "x int", "update", "NoTimeout"))),
+            ("a limit per batch", starting(limited)),
+            ("to foreachBatch", real_time(to_function).start),
+            ("a Python state", starting(state)),
             ("a session window", starting(late.groupBy(F.session_window("timestamp", "1 minute")).count())),
             ("a join of two streams", starting(readings.join(readings.select("rack"), on="rack", how="inner"))),
             ("dropDuplicatesWithinWatermark", starting(late.dropDuplicatesWithinWatermark(["rack"]))),

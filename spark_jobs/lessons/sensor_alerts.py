@@ -23,9 +23,8 @@ FEWER_THAN = 5
 
 def alert(row: Row) -> str:
     """Return the line for a window with too few records."""
-    return (
-        f"ALERT from Sensors: Between {row.start} and {row.end}, device {row.deviceId} reported only {row['count']} times"
-    )
+    when = f"Between {row.start} and {row.end}"
+    return f"ALERT from Sensors: {when}, device {row.deviceId} reported only {row['count']} times"
 
 
 def too_few(counts: DataFrame) -> DataFrame:

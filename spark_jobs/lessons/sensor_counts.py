@@ -3,9 +3,9 @@
 The Parquet folder of the lesson sensor_etl is itself a stream. Records are counted by the time of their processing,
 with a minute of lateness, in one shuffle partition, into the memory table `devices`, which is then asked in SQL.
 
-Notice: A time of processing is never late, and says when a record passed through here, not when it was measured: after
-a pause of the first query, hours of measurements lie in one window. One partition is enough for a few devices, and
-saves a file of state for each of the usual 200.
+Notice: A time of processing is never late, and says when a record passed through here, not when it was measured:
+after a pause of the first query, hours of measurements lie in one window. One partition is enough for a few devices,
+and saves a file of state for each of the usual 200.
 In production: Windows are by event time; `--state-partitions` is 4.
 """
 
@@ -16,9 +16,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.lessons.frame.lab import Lab, finish, table
 
-SCHEMA = (
-    "deviceId long, deviceType string, signalStrength double, INPUT_FILE_NAME string, PROCESSED_TIME timestamp"
-)
+SCHEMA = "deviceId long, deviceType string, signalStrength double, INPUT_FILE_NAME string, PROCESSED_TIME timestamp"
 
 
 def processed(lab: Lab) -> DataFrame:
@@ -33,7 +31,9 @@ def processed(lab: Lab) -> DataFrame:
 
 def counts_per_device(records: DataFrame) -> DataFrame:
     """Return `window`, `deviceId`, `count` and the lowest `signalStrength` per five seconds."""
-    grouped = records.withWatermark("PROCESSED_TIME", "1 minute").groupBy(F.window("PROCESSED_TIME", "5 seconds"), "deviceId")
+    grouped = records.withWatermark("PROCESSED_TIME", "1 minute").groupBy(
+        F.window("PROCESSED_TIME", "5 seconds"), "deviceId"
+    )
     return grouped.agg(F.count("*").alias("count"), F.min("signalStrength").alias("signalStrength"))
 
 

@@ -1,16 +1,16 @@
 """An ETL: sensor JSON to Parquet, with the file's name and the time of processing, bad records set aside.
 
-Every five seconds one file is taken. Records that cannot be read go to a folder of their own, as they came; the others
-get two columns, from which file and when, and go to Parquet.
+Every five seconds one file is taken. Records that cannot be read go to a folder of their own, as they came; the
+others get two columns, from which file and when, and go to Parquet.
 
-Notice: The bad records are there, in their own words, with the file that they came from: they can be corrected and sent
-again. `current_timestamp` is the batch's beginning, the same for all its rows.
+Notice: The bad records are there, in their own words, with the file that they came from: they can be corrected and
+sent again. `current_timestamp` is the batch's beginning, the same for all its rows.
 In production: Each job writes what it cannot read to `dead-letters`, with topic, partition and offset.
 """
 
 from collections.abc import Iterator
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.lessons.frame.lab import Lab, started, table
@@ -21,7 +21,9 @@ CORRUPT = "_corrupt_record"
 
 def enriched(records: DataFrame) -> DataFrame:
     """Add `INPUT_FILE_NAME` and `PROCESSED_TIME` to records of a file source."""
-    return records.withColumns({"INPUT_FILE_NAME": F.input_file_name(), "PROCESSED_TIME": F.current_timestamp()})
+    return records.withColumns(
+        {"INPUT_FILE_NAME": F.input_file_name(), "PROCESSED_TIME": F.current_timestamp()}
+    )
 
 
 def write_apart(records: DataFrame, good: str, bad: str) -> None:
@@ -42,7 +44,12 @@ def run(lab: Lab) -> Iterator[str]:
         query.processAllAvailable()
     file_name = F.substring_index("INPUT_FILE_NAME", "/", -1).alias("file")
     written = lab.spark.read.parquet(good)
-    columns = ["deviceId", "deviceType", "signalStrength", F.date_format("timestamp", "HH:mm:ss").alias("timestamp")]
+    columns: list[Column | str] = [
+        "deviceId",
+        "deviceType",
+        "signalStrength",
+        F.date_format("timestamp", "HH:mm:ss").alias("timestamp"),
+    ]
     yield f"columns: {', '.join(written.columns)}"
     yield table(written.select(*columns, file_name))
     moments = written.groupBy(file_name).agg(F.count_distinct("PROCESSED_TIME").alias("times of processing"))

@@ -21,23 +21,27 @@ def run(lab: Lab) -> Iterator[str]:
     streams = lab.spark.streams
     amounts = lab.stream("user string, amount string", "good.json")
     queries = {
-        name: amounts.selectExpr("user", f"{cast}(amount AS int) AS amount").writeStream.format("memory").queryName(name).start()
+        name: amounts.selectExpr("user", f"{cast}(amount AS int) AS amount")
+        .writeStream.format("memory")
+        .queryName(name)
+        .start()
         for name, cast in (("strict", "cast"), ("lenient", "try_cast"))
     }
     for query in queries.values():
         query.processAllAvailable()
     yield f"active: {sorted(query.name for query in streams.active)}"
-    yield f"one has ended within 0.1 s: {streams.awaitAnyTermination(0.1)}"
+    yield f"one has ended within a second: {streams.awaitAnyTermination(1)}"
     lab.arrive("bad.json")
     try:
         streams.awaitAnyTermination(60)
     except StreamingQueryException as error:
         yield f"raised: {reason(error)}"
-    error = queries["strict"].exception()
-    yield f"exception of strict: {reason(error) if error else None}; of lenient: {queries['lenient'].exception()}"
+    died_of = queries["strict"].exception()
+    yield f"exception of strict: {reason(died_of) if died_of else None}"
+    yield f"exception of lenient: {queries['lenient'].exception()}"
     queries["lenient"].processAllAvailable()
     yield f"active: {[query.name for query in streams.active]}"
     streams.resetTerminated()
-    yield f"after resetTerminated, one has ended within 0.1 s: {streams.awaitAnyTermination(0.1)}"
+    yield f"after resetTerminated, one has ended within a second: {streams.awaitAnyTermination(1)}"
     for name in queries:
         yield f"{name}\n{table(lab.spark.table(name))}"

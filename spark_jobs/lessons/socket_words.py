@@ -11,11 +11,11 @@ In production: The jobs read Kafka, which keeps what was sent while they were do
 import socket
 from collections.abc import Iterator
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.lessons.frame.lab import Batches, Lab, reason, started
-from pyspark.errors import StreamingQueryException
 
 
 def word_counts(lines: DataFrame) -> DataFrame:

@@ -1,11 +1,11 @@
 """What state is kept: rows of state after each batch, without a watermark and with one in each mode.
 
-Five files, each an hour after the one before, two windows in each. Without a watermark every window stays in the state.
-With one, windows that are over are removed, in update and in append mode; in complete mode all must stay, since the
-whole result is given each time.
+Five files, each an hour after the one before, two windows in each. Without a watermark every window stays in the
+state. With one, windows that are over are removed, in update and in append mode; in complete mode all must stay,
+since the whole result is given each time.
 
-Notice: Update gives a window when it changes and forgets it when it is over. Append keeps it until it is over and gives
-it then. Both hold the same state in the end; complete holds everything for ever, with a watermark or without.
+Notice: Update gives a window when it changes and forgets it when it is over. Append keeps it until it is over and
+gives it then. Both hold the same state in the end; complete holds everything for ever, with a watermark or without.
 In production: `rack_temperature` keeps the windows of 10 minutes of lateness; its state does not grow with time.
 """
 
@@ -27,7 +27,11 @@ def run(lab: Lab) -> Iterator[str]:
         ("watermark, append", late, "append"),
     ):
         counts = rows.groupBy(F.window("ts", "10 minutes"), "rack").count()
-        query = counts.writeStream.outputMode(mode).format("memory").queryName(name.replace(", ", "_").replace(" ", "_"))
+        query = (
+            counts.writeStream.outputMode(mode)
+            .format("memory")
+            .queryName(name.replace(", ", "_").replace(" ", "_"))
+        )
         running = query.trigger(availableNow=True).start()
         finish(running)
         kept = [batch.stateOperators[0].numRowsTotal for batch in running.recentProgress]

@@ -1,11 +1,11 @@
 """State on many tasks: the plan of a grouped count, and one owner for each key.
 
-Each task counts what it has read (partial), sends the counts to the key's owner (shuffle), which reads the count so far
-(restore), adds (merge), writes it back (save), and gives the result. A key's owner is the hash of the key modulo the
-number of partitions, which is fixed when the checkpoint is first used.
+Each task counts what it has read (partial), sends the counts to the key's owner (shuffle), which reads the count so
+far (restore), adds (merge), writes it back (save), and gives the result. A key's owner is the hash of the key modulo
+the number of partitions, which is fixed when the checkpoint is first used.
 
-Notice: Every word lies in exactly one partition, also after the second run with another setting: the four partitions of
-the first start are the checkpoint's, and the new number is ignored.
+Notice: Every word lies in exactly one partition, also after the second run with another setting: the four partitions
+of the first start are the checkpoint's, and the new number is ignored.
 In production: `--state-partitions` sets the number at a checkpoint's first start; changing it needs a new checkpoint.
 """
 
@@ -16,7 +16,9 @@ from io import StringIO
 
 from spark_jobs.lessons.frame.lab import Lab, finish, table
 
-STEPS = r"(HashAggregate\(.*?(?:partial_|merge_)?count\(|Exchange|StateStoreRestore|StateStoreSave|HashAggregate)"
+STEPS = (
+    r"(HashAggregate\(.*?(?:partial_|merge_)?count\(|Exchange|StateStoreRestore|StateStoreSave|HashAggregate)"
+)
 
 
 def run(lab: Lab) -> Iterator[str]:
@@ -40,5 +42,7 @@ def run(lab: Lab) -> Iterator[str]:
 
 
 def _steps(plan: str) -> list[str]:
-    nodes = re.findall(r"(\w+(?:Aggregate|Exchange|Restore|Save)|Exchange)\b(?:\(keys=\[.*?\], functions=\[(\w+)\()?", plan)
+    nodes = re.findall(
+        r"(\w+(?:Aggregate|Exchange|Restore|Save)|Exchange)\b(?:\(keys=\[.*?\], functions=\[(\w+)\()?", plan
+    )
     return [f"  {node} {function}".rstrip() for node, function in reversed(nodes)]

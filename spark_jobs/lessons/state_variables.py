@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import types as T
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from spark_jobs.lessons.frame.lab import Lab
 
@@ -29,7 +29,7 @@ class Visits(StatefulProcessor):
         self.pages = handle.getListState("pages", NAME)
         self.per_page = handle.getMapState("per_page", NAME, COUNT)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
         """Take a user's actions of a batch."""
         (count,) = self.count.get() or (0,)
         for row in rows:
@@ -54,4 +54,6 @@ def visits(actions: DataFrame) -> DataFrame:
 
 def run(lab: Lab) -> Iterator[str]:
     """Follow two users over two batches."""
-    yield from lab.batches(visits(lab.stream("user string, action string, page string", "1.json", "2.json")), "update")
+    yield from lab.batches(
+        visits(lab.stream("user string, action string, page string", "1.json", "2.json")), "update"
+    )

@@ -1,10 +1,10 @@
 """Row by row: select, where, map, explode, union, and SQL over a view; nothing is remembered.
 
-What looks at one row at a time is the same on a stream as on a table, and works in every output mode but complete, with
-every trigger. A view gives a stream a name, and SQL over it is the same query in other words.
+What looks at one row at a time is the same on a stream as on a table, and works in every output mode but complete,
+with every trigger. A view gives a stream a name, and SQL over it is the same query in other words.
 
-Notice: `explode` leaves out device c, which has no tags, and `union` says each row twice. The count per type is the one
-query here that remembers something: so it is the one that needs update or complete mode.
+Notice: `explode` leaves out device c, which has no tags, and `union` says each row twice. The count per type is the
+one query here that remembers something: so it is the one that needs update or complete mode.
 In production: Parsing a record, and setting it aside when it cannot be parsed, is such a query (`parsing.py`).
 """
 
@@ -17,7 +17,9 @@ from spark_jobs.lessons.frame.lab import Lab
 
 def run(lab: Lab) -> Iterator[str]:
     """Run each kind of query over the same stream."""
-    devices = lab.stream("device string, deviceType string, signal double, tags array<string>", "devices.json")
+    devices = lab.stream(
+        "device string, deviceType string, signal double, tags array<string>", "devices.json"
+    )
     devices.createOrReplaceTempView("updates")
     strong = devices.select("device").where("signal > 10")
     queries = {

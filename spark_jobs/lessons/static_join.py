@@ -1,8 +1,8 @@
 """A stream joined with a table, on `type`: inner, and left outer.
 
 Every batch is joined with the table; nothing is remembered, so every output mode but complete is allowed and no
-watermark is needed. The stream has to be the side whose rows are kept: an outer join that keeps the table's rows would
-have to know that no row of the stream will ever come.
+watermark is needed. The stream has to be the side whose rows are kept: an outer join that keeps the table's rows
+would have to know that no row of the stream will ever come.
 
 Notice: Device c has a type that the table does not know: inner leaves it out, left outer gives null.
 In production: `overheating` joins readings with the inventory, left, so that unknown racks get 100 °C.

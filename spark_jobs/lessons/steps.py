@@ -3,9 +3,9 @@
 Events go on from the first two, one every 50 seconds for five days. Windows of five minutes, ten minutes of lateness:
 1,450 windows close, and the last few wait for later events. The column `value` is JSON in a text and is parsed apart.
 
-Notice: One file at a time gives the same sums when the files follow each other in time. When each file spans all days,
-the first moves the watermark to the end: after the second, which rows are still held against the watermark before,
-everything is late, and half of the four files is lost.
+Notice: One file at a time gives the same sums when the files follow each other in time. When each file spans all
+days, the first moves the watermark to the end: after the second, which rows are still held against the watermark
+before, everything is late, and half of the four files is lost.
 In production: A backlog is read in the order of the topic, which is close to that of time; `archive` writes Parquet.
 """
 
@@ -30,7 +30,11 @@ def steps_per_five_minutes(events: DataFrame) -> DataFrame:
     """Return `window` and `sum(num_steps)` of events that a watch or phone has sent."""
     value = F.from_json("value", "source string, battery int").alias("value")
     sent = events.select("timestamp", "num_steps", value).where("value.source IS NOT NULL")
-    return sent.withWatermark("timestamp", "10 minutes").groupBy(F.window("timestamp", "5 minutes")).sum("num_steps")
+    return (
+        sent.withWatermark("timestamp", "10 minutes")
+        .groupBy(F.window("timestamp", "5 minutes"))
+        .sum("num_steps")
+    )
 
 
 def run(lab: Lab) -> Iterator[str]:
@@ -41,13 +45,19 @@ def run(lab: Lab) -> Iterator[str]:
     for number in range(FILES):
         _write(lab, events[number * size : (number + 1) * size], f"in_turn/{number}.json")
         _write(lab, events[number::FILES], f"mixed/{number}.json")
-    for name, folder, files in (("at once", "in_turn", FILES), ("file by file", "in_turn", 1), ("mixed", "mixed", 1)):
-        stream = lab.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).json(lab.path(folder))
+    for name, folder, files in (
+        ("at once", "in_turn", FILES),
+        ("file by file", "in_turn", 1),
+        ("mixed", "mixed", 1),
+    ):
+        stream = (
+            lab.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).json(lab.path(folder))
+        )
         out = lab.path(f"out/{name}")
         writer = steps_per_five_minutes(stream).writeStream.format("parquet").option("path", out)
         finish(writer.trigger(availableNow=True).start())
         sums = lab.spark.read.parquet(out)
-        total = sums.agg(F.sum("sum(num_steps)")).first()[0]
+        ((total,),) = sums.agg(F.sum("sum(num_steps)")).collect()
         sent = sum(event["num_steps"] for event in events)
         yield f"{name}: {sums.count()} windows closed, {total:,} of {sent:,} steps"
         yield table(sums.orderBy("window").limit(3), ordered=True)

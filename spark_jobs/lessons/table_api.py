@@ -19,7 +19,9 @@ def run(lab: Lab) -> Iterator[str]:
     spark = lab.spark
     rate = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
     rate.writeStream.option("path", lab.path("all_rows")).toTable("all_rows")
-    even = spark.readStream.table("all_rows").where("value % 2 = 0").selectExpr("value", "value DIV 2 AS half")
+    even = (
+        spark.readStream.table("all_rows").where("value % 2 = 0").selectExpr("value", "value DIV 2 AS half")
+    )
     even.writeStream.option("path", lab.path("even_rows")).format("parquet").toTable("even_rows")
     wait_until(lambda: spark.table("even_rows").count() >= 10)
     for query in spark.streams.active:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from spark_jobs.lessons.frame.lab import Lab
 
@@ -27,7 +27,7 @@ class Silence(StatefulProcessor):
         """Keep the handle: timers belong to it."""
         self.handle = handle
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
         """Move the rack's timer to ten minutes after its newest reading."""
         newest = max(row.ms for row in rows)
         for timer in self.handle.listTimers():

@@ -3,8 +3,8 @@
 The function says until when a group's state should live. When the watermark has passed that moment, it is called once
 more, without rows, and may say goodbye and remove the state.
 
-Notice: user1's hour ends at 04:50, an hour after 03:50 and not after 03:00: each row moves it. The watermark is behind
-the newest row by ten minutes and takes effect a batch later, so the totals end late, but never early; user2's
+Notice: user1's hour ends at 04:50, an hour after 03:50 and not after 03:00: each row moves it. The watermark is
+behind the newest row by ten minutes and takes effect a batch later, so the totals end late, but never early; user2's
 transaction of 04:45 was in time, at a watermark of 03:40. When nobody sends anything, nothing ends.
 In production: `user_totals` keeps totals for ever; `user_sessions` ends sessions by the watermark.
 """
@@ -35,9 +35,13 @@ def totals(transactions: DataFrame) -> DataFrame:
                 latest = max(latest, int(frame["ms"].max()))
             state.update((total, latest))
             state.setTimeoutTimestamp(latest + HOUR_MS)
-        yield pd.DataFrame({"userId": [key[0]], "total": [total], "state": ["open" if state.exists else "ended"]})
+        yield pd.DataFrame(
+            {"userId": [key[0]], "total": [total], "state": ["open" if state.exists else "ended"]}
+        )
 
-    late = transactions.withColumn("ms", F.unix_millis("transactionTime")).withWatermark("transactionTime", "10 minutes")
+    late = transactions.withColumn("ms", F.unix_millis("transactionTime")).withWatermark(
+        "transactionTime", "10 minutes"
+    )
     return late.groupBy("userId").applyInPandasWithState(
         add, "userId string, total double, state string", "total double, latest long", "update",
         GroupStateTimeout.EventTimeTimeout,
@@ -46,5 +50,7 @@ def totals(transactions: DataFrame) -> DataFrame:
 
 def run(lab: Lab) -> Iterator[str]:
     """Let transactions come until user1's hour is over."""
-    transactions = lab.stream("userId string, transactionTime timestamp, amount double", *(f"{n}.json" for n in range(1, 5)))
+    transactions = lab.stream(
+        "userId string, transactionTime timestamp, amount double", *(f"{n}.json" for n in range(1, 5))
+    )
     yield from lab.batches(totals(transactions), "update", progress=True)

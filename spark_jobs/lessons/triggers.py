@@ -1,8 +1,8 @@
 """When a batch begins: at once, at intervals, once, or for all there is now.
 
-Without a trigger a batch begins when the one before has ended and there is new data. With an interval it waits for the
-next multiple of it. `once` makes one batch of all there is, whatever the limits say; `availableNow` reads the same, in
-batches within the limits, and ends. Two more triggers have lessons of their own: continuous and real_time.
+Without a trigger a batch begins when the one before has ended and there is new data. With an interval it waits for
+the next multiple of it. `once` makes one batch of all there is, whatever the limits say; `availableNow` reads the
+same, in batches within the limits, and ends. Two more triggers have lessons of their own: continuous and real_time.
 
 Notice: Three files at one a batch are three batches, but a single one for `once`: with a year of data that batch does
 not fit anywhere, which is why available-now replaced it. After a restart each goes on where it was.
@@ -31,7 +31,9 @@ def run(lab: Lab) -> Iterator[str]:
             if start == "restart":
                 lab.arrive("3.json", into=name)
             shown = Batches()
-            writer = files.writeStream.foreachBatch(shown).option("checkpointLocation", lab.path(f"of {name}"))
+            writer = files.writeStream.foreachBatch(shown).option(
+                "checkpointLocation", lab.path(f"of {name}")
+            )
             with started(writer.trigger(**trigger) if trigger else writer) as query:
                 query.processAllAvailable()
                 ended = not query.isActive

@@ -46,7 +46,9 @@ def with_records(devices: DataFrame) -> DataFrame:
 
 def with_columns(devices: DataFrame) -> DataFrame:
     """Return the amplified devices, as columns."""
-    return devices.select(F.upper("device").alias("device"), "deviceType", (2 * F.col("signal")).alias("signal"))
+    return devices.select(
+        F.upper("device").alias("device"), "deviceType", (2 * F.col("signal")).alias("signal")
+    )
 
 
 def run(lab: Lab) -> Iterator[str]:

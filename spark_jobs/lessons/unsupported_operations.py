@@ -3,9 +3,9 @@
 Old texts say that a stream knows no second aggregation, no limit, no distinct, no sort, and none of the calls that
 return something at once. Some of that is allowed now, in some output modes; the rest is refused with a reason.
 
-Notice: A limit counts over the whole stream, for ever: after so many rows nothing comes any more. `distinct` keeps all
-rows it has seen. What returns something at once has a sink in its place: `count()` is `groupBy().count()`, `foreach` is
-`writeStream.foreach`, `show` is the console.
+Notice: A limit counts over the whole stream, for ever: after so many rows nothing comes any more. `distinct` keeps
+all rows it has seen. What returns something at once has a sink in its place: `count()` is `groupBy().count()`,
+`foreach` is `writeStream.foreach`, `show` is the console.
 In production: The jobs sort nothing and chain no aggregations; a reader of a topic sorts what it needs.
 """
 
@@ -44,7 +44,7 @@ def run(lab: Lab) -> Iterator[str]:
             ("count()", events.count),
             ("show()", events.show),
             ("collect()", events.collect),
-            ("foreach(print)", lambda: events.foreach(lambda row: None)),
+            ("foreach(print)", lambda: events.foreach(print)),
             ("describe()", lambda: events.describe().collect()),
             ("write.parquet()", lambda: events.write.parquet(lab.path("out"))),
         ]

@@ -4,8 +4,8 @@
 what it does now, `lastProgress` and `recentProgress` what the last batches did, `explain` how. In Python these are
 properties, without brackets, except `explain`.
 
-Notice: The same id, another runId. Idle, it waits for data and no trigger is active. The plan has the two operators of
-state, one that reads and one that writes.
+Notice: The same id, another runId. Idle, it waits for data and no trigger is active. The plan has the two operators
+of state, one that reads and one that writes.
 In production: `--progress` of `python -m spark_jobs run` writes each batch's progress to a file.
 """
 
@@ -26,20 +26,24 @@ def run(lab: Lab) -> Iterator[str]:
     for start in ("first start", "restart"):
         with started(writer) as query:
             query.processAllAvailable()
-            wait_until(lambda query=query: query.status == IDLE)
+            wait_until(lambda q: q.status == IDLE, query)
             ids.append((query.id, query.runId))
             yield f"{start}: name {query.name}, active {query.isActive}, status {IDLE}"
-            yield f"  found again by id: {lab.spark.streams.get(query.id).runId == query.runId}"
+            found = lab.spark.streams.get(query.id)
+            yield f"  found again by id: {found is not None and found.runId == query.runId}"
             yield f"  active in the session: {[active.name for active in lab.spark.streams.active]}"
             if start == "first start":
                 progress = query.lastProgress
-                yield f"  last progress: batch {progress.batchId}, {progress.numInputRows} rows, the newest of {len(query.recentProgress)}"
-                yield f"  state: {progress.stateOperators[0].operatorName}, {progress.stateOperators[0].numRowsTotal} rows"
+                assert progress is not None  # noqa: S101 - a batch has run
+                yield f"  last progress: batch {progress.batchId}, {progress.numInputRows} rows"
+                yield f"  recent progress: {len(query.recentProgress)}"
+                state = progress.stateOperators[0]
+                yield f"  state: {state.operatorName}, {state.numRowsTotal} rows"
                 yield f"  durations of: {', '.join(sorted(progress.durationMs))}"
                 with redirect_stdout(StringIO()) as plan:
                     query.explain()
-                found = [name for name in ("StateStoreRestore", "StateStoreSave") if name in plan.getvalue()]
-                yield f"  in the plan: {', '.join(found)}"
+                named = [name for name in ("StateStoreRestore", "StateStoreSave") if name in plan.getvalue()]
+                yield f"  in the plan: {', '.join(named)}"
         yield f"  after stop: active {query.isActive}, in the session {lab.spark.streams.active}"
     (first_id, first_run), (second_id, second_run) = ids
     yield f"the same id: {first_id == second_id}; the same runId: {first_run == second_run}"

@@ -32,7 +32,10 @@ def shown(clicks: DataFrame) -> DataFrame:
 
 def run(lab: Lab) -> Iterator[str]:
     """Let the late click come third and fourth, with the watermark before and after the count."""
-    for name, files in {"third": ("1.json", "2.json", "late.json"), "fourth": ("1.json", "2.json", "view.json", "late.json")}.items():
+    for name, files in {
+        "third": ("1.json", "2.json", "late.json"),
+        "fourth": ("1.json", "2.json", "view.json", "late.json"),
+    }.items():
         events = lab.stream(SCHEMA, *files, into=name)
         before = clicks(events.withWatermark("ts", "5 minutes"))
         after = clicks(events).withWatermark("start", "5 minutes")

@@ -24,7 +24,10 @@ def run(lab: Lab) -> Iterator[str]:
     places = {
         "on the grouped column": per_rack,
         "on another column": readings.withWatermark("seen", "10 minutes").groupBy(ten, "rack").count(),
-        "after the grouping": readings.groupBy(ten, "rack").count().select("*", "window.start").withWatermark("start", "10 minutes"),
+        "after the grouping": readings.groupBy(ten, "rack")
+        .count()
+        .select("*", "window.start")
+        .withWatermark("start", "10 minutes"),
         "on the column, grouped by rack alone": on_ts.groupBy("rack").count(),
     }
     yield "append mode, watermark"

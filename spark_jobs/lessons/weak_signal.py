@@ -26,7 +26,9 @@ def run(lab: Lab) -> Iterator[str]:
     yield from lab.batches(records.where(WEAK).select("deviceId", "signalStrength"), checkpoint="input")
     yield "counts per window, which are over"
     start = F.date_format("window.start", "HH:mm:ss").alias("start")
-    yield from lab.batches(counts.where(WEAK).select(start, "deviceId", "count", "signalStrength"), "append", "counts")
+    yield from lab.batches(
+        counts.where(WEAK).select(start, "deviceId", "count", "signalStrength"), "append", "counts"
+    )
     memory = counts.writeStream.outputMode("complete").format("memory").queryName("devices")
     finish(memory.trigger(availableNow=True).start())
     yield "the table devices"

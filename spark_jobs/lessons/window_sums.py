@@ -4,8 +4,8 @@ Tumbling windows stand side by side: every event lies in one. Sliding windows be
 every event lies in several. (Hopping is another word for sliding, not for tumbling.) Windows are half open: the start
 belongs to it, the end to the next.
 
-Notice: The tumbling sums add up to 21, which was sent. Windows of two minutes every minute add up to 42, and windows of
-a minute every 30 seconds also: each event counts twice.
+Notice: The tumbling sums add up to 21, which was sent. Windows of two minutes every minute add up to 42, and windows
+of a minute every 30 seconds also: each event counts twice.
 In production: `action_counts` uses tumbling windows, `rack_temperature` sliding ones.
 """
 
@@ -21,7 +21,9 @@ def sums(events: DataFrame, window: Column) -> DataFrame:
     """Return `start`, `end` and the `sum` of `value` in each window."""
     grouped = events.groupBy(window.alias("window")).agg(F.sum("value").alias("sum"))
     return grouped.select(
-        F.date_format("window.start", "HH:mm:ss").alias("start"), F.date_format("window.end", "HH:mm:ss").alias("end"), "sum"
+        F.date_format("window.start", "HH:mm:ss").alias("start"),
+        F.date_format("window.end", "HH:mm:ss").alias("end"),
+        "sum",
     )
 
 

@@ -73,7 +73,10 @@ def test_a_lesson_speaks_of_lessons_that_are_there(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["run", "no_such"], "there is no lesson 'no_such'"), (["run"], "name the lessons to run, or say --all")],
+    [
+        (["run", "no_such"], "there is no lesson 'no_such'"),
+        (["run"], "name the lessons to run, or say --all"),
+    ],
 )
 def test_a_mistake_is_told_in_a_sentence(arguments: list[str], words: str) -> None:
     assert words in str(CliRunner().invoke(app, arguments).exception)
@@ -87,7 +90,8 @@ def test_the_list_and_the_source_are_shown() -> None:
 
 def test_the_steps_are_those_that_plain_python_adds_up() -> None:
     first = [
-        json.loads(line) for line in (LESSONS / "data/steps/first.json").read_text(encoding="utf-8").splitlines()
+        json.loads(line)
+        for line in (LESSONS / "data/steps/first.json").read_text(encoding="utf-8").splitlines()
     ]
     moments = [datetime.fromisoformat(event["timestamp"]).replace(tzinfo=UTC) for event in first]
     steps = [event["num_steps"] for event in first]
@@ -125,12 +129,20 @@ GOLDEN = {
           for action, count in zip(("Close", "Open"), counts, strict=True)),
         "the same: True",
     ],
-    "late_rows_counted": ["rows that came [1, 10000], reported as dropped [0, 2784]"],
+    "late_rows_counted": [
+        "hour: 10000 rows were late",
+        "2      10000    2018-03-02 09:50:00  2784",
+        "2      10000    2018-03-02 09:50:00  10000",
+    ],
     "running_count": ["user1  1\n  user2  1\nbatch 1\n  user   count\n  user1  2\n  user2  1\n  user3  1"],
     "parquet_sink": ["complete  refused, STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"],
     "rack_warning": ["rack1  WARNING  08:16:04", "rack2  WARNING  08:16:08"],
     "watching_a_query": ["'Waiting for data to arrive', 'isDataAvailable': False, 'isTriggerActive': False"],
-    "unsupported_operations": ["limit\n  append    allowed\n  update    refused", "distinct\n  append    allowed\n  update    allowed"],
+    "unsupported_operations": [
+        "limit\n  append    allowed\n  update    refused",
+        "distinct\n  append    allowed\n  update    allowed",
+        "two aggregations\n  append    allowed\n  update    refused",
+    ],
     "bad_records": ["a folder for bad records was made: False"],
     "sensor_alerts": ["ALERT from Sensors: Between 10:00:00 and 10:00:05, device 2 reported only 2 times"],
 }  # fmt: skip
@@ -143,7 +155,9 @@ def test_the_figures_asked_for_are_in_the_expected_output(name: str) -> None:
 
 
 def test_no_rack_warns_that_had_two_hot_readings_in_a_row() -> None:
-    warned = Counter(re.findall(r"(rack\d)  WARNING", load("rack_warning").expected.read_text(encoding="utf-8")))
+    warned = Counter(
+        re.findall(r"(rack\d)  WARNING", load("rack_warning").expected.read_text(encoding="utf-8"))
+    )
     assert warned == {"rack1": 3, "rack2": 3}  # the lesson follows them three times
 
 

@@ -19,6 +19,7 @@ class LazyBroker:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._running: server.RunningBroker | None = None
+        self._read: dict[str, int] = {}
 
     @property
     def bootstrap(self) -> str:
@@ -30,12 +31,16 @@ class LazyBroker:
     def topic(self, name: str, partitions: int = 1) -> str:
         """Create a topic and return its name."""
         with admin_client(self.bootstrap) as admin:
-            admin.create_topics({name: {"num_partitions": partitions, "replication_factor": 1, "configs": TOPIC_CONFIG}})
+            admin.create_topics(
+                {name: {"num_partitions": partitions, "replication_factor": 1, "configs": TOPIC_CONFIG}}
+            )
         return name
 
     def send(self, topic: str, records: Iterable[dict[str, object] | tuple[str, str] | str]) -> None:
         """Append records in order: objects as JSON, texts as they are, or (key, value)."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "partitioner": "murmur2_random"})
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "acks": "all", "partitioner": "murmur2_random"}
+        )
         for record in records:
             key, value = record if isinstance(record, tuple) else (None, record)
             producer.produce(topic, key=key, value=json.dumps(value) if isinstance(value, dict) else value)
@@ -57,6 +62,12 @@ class LazyBroker:
         finally:
             consumer.close()
         return [r.value.decode() for r in sorted(found, key=lambda r: (r.partition, r.offset))]
+
+    def new(self, topic: str) -> list[str]:
+        """Return the values that came since this was asked last, sorted."""
+        values = self.read(topic)
+        before, self._read[topic] = self._read.get(topic, 0), len(values)
+        return sorted(values[before:])
 
     def stop(self) -> None:
         """Stop the broker if it was started."""

@@ -71,9 +71,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "stream_join",
         "join_requirements",
     ),
-    "Duplicates": (
-        "duplicates",
-    ),
+    "Duplicates": ("duplicates",),
     "State of your own": (
         "rack_warning",
         "user_totals",
@@ -87,9 +85,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "group_order",
         "state_plan",
     ),
-    "What streams cannot do": (
-        "unsupported_operations",
-    ),
+    "What streams cannot do": ("unsupported_operations",),
     "Running queries": (
         "watching_a_query",
         "listener",
@@ -99,6 +95,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "checkpoint",
         "kill_and_restart",
         "changes_between_runs",
+        "changes_of_state",
     ),
     "A sensor ETL": (
         "sensor_etl",
@@ -107,11 +104,10 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "sensor_alerts",
         "weak_signal",
     ),
-    "A streaming sum": (
-        "steps",
-    ),
+    "A streaming sum": ("steps",),
     "Faster than batches": (
         "continuous",
+        "continuous_limits",
         "real_time",
         "latency",
     ),

@@ -72,6 +72,10 @@ class Lab:
             target.unlink()
             target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
 
+    def copy(self, name: str, to: str) -> str:
+        """Copy a folder, return the copy's path."""
+        return str(shutil.copytree(self.folder / name, self.folder / to))
+
     def console(self) -> str:
         """Return what Spark wrote to the console since the last call."""
         text = self.console_file.read_text(encoding="utf-8")
@@ -126,10 +130,10 @@ def finish(query: StreamingQuery) -> None:
         query.stop()
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait until something is so; only for what Spark does at times of its own choice."""
+def wait_until(condition: Callable[..., object], *arguments: object) -> None:
+    """Wait until something is so of the arguments; only for what Spark does at times of its own choice."""
     deadline = time.monotonic() + PATIENCE_S
-    while not condition():
+    while not condition(*arguments):
         if time.monotonic() > deadline:
             raise AssertionError(f"not so after {PATIENCE_S} s")
         time.sleep(0.02)
@@ -145,7 +149,9 @@ def progress_table(query: StreamingQuery) -> str:
         watermark = batch.eventTime.get("watermark", "")[:19].replace("T", " ")
         dropped = sum(operator.numRowsDroppedByWatermark for operator in state)
         kept = sum(operator.numRowsTotal for operator in state)
-        cells.append([str(x) for x in (batch.batchId, batch.numInputRows, watermark or "none", dropped, kept)])
+        cells.append(
+            [str(x) for x in (batch.batchId, batch.numInputRows, watermark or "none", dropped, kept)]
+        )
     return text_table(["batch", "rows in", "watermark", "dropped", "state rows"], cells)
 
 
@@ -153,7 +159,9 @@ def table(rows: DataFrame, *, ordered: bool = False) -> str:
     """Return rows as text, times in the session's zone; sorted, as a result has no order unless it is `ordered`."""
     texts = rows.select(*[F.col(f"`{name}`").cast("string").alias(name) for name in rows.columns]).collect()
     cells = [["null" if cell is None else str(cell) for cell in row] for row in texts]
-    return text_table(rows.columns, cells if ordered else sorted(cells, key=lambda r: [_natural(c) for c in r]))
+    return text_table(
+        rows.columns, cells if ordered else sorted(cells, key=lambda r: [_natural(c) for c in r])
+    )
 
 
 def text_table(names: list[str], cells: list[list[str]]) -> str:

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,9 @@ CONFIG = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    # Keep the files of old batches: a lesson may look at them.
+    # A laptop that slept for two minutes would find its only executor taken for dead.
+    "spark.network.timeout": "1h",
+    # A lesson looks at the progress of all its batches.
     "spark.sql.streaming.numRecentProgressUpdates": "100",
     # The jobs leave this out for speed; a lesson shows it.
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "true",
@@ -51,13 +54,19 @@ def run_lessons(
                 shutil.rmtree(folder, ignore_errors=True)
                 say(f"== {lesson.name}: {lesson.title}")
                 began = time.monotonic()
-                with _lab(lesson, spark, folder, broker, console) as lab:
-                    printed = []
-                    for text in lesson.run(lab):
-                        say(text)
-                        printed.append(text)
-                if not keep:
-                    shutil.rmtree(folder)
+                printed: list[str] = []
+                try:
+                    with _lab(lesson, spark, folder, broker, console) as lab:
+                        for text in lesson.run(lab):
+                            say(text)
+                            printed.append(text)
+                except Exception:  # noqa: BLE001 - what one lesson dies of must not keep the others from running
+                    say(traceback.format_exc())
+                    different.append(lesson.name)
+                    continue
+                finally:
+                    if not keep:
+                        shutil.rmtree(folder, ignore_errors=True)
                 output = "\n".join(printed) + "\n"
                 if accept:
                     lesson.expected.write_text(output, encoding="utf-8")
