@@ -27,8 +27,8 @@ def run(lab: Lab) -> Iterator[str]:
     numbers = count()
 
     def starting(rows: DataFrame, mode: str = "append", sink: str = "memory") -> Callable[[], StreamingQuery]:
-        writer = rows.writeStream.outputMode(mode).format(sink).queryName(f"tried{next(numbers)}")
-        return writer.trigger(continuous="1 second").start
+        writer = rows.writeStream.outputMode(mode).format(sink).option("path", lab.path("out"))
+        return writer.queryName(f"tried{next(numbers)}").trigger(continuous="1 second").start
 
     to_function = rate.writeStream.foreachBatch(lambda *_: None).trigger(continuous="1 second")
     attempts = [

@@ -61,13 +61,14 @@ def run(lab: Lab) -> Iterator[str]:
         spark.streams.removeListener(diary)
     yield "\n".join(diary.heard)
     yield f"gauges: {', '.join(gauges)}"
-    yield f"gauges after the end: {_gauges(spark)}"
+    wait_until(lambda: not _gauges(spark))
+    yield "the gauges are gone with the query"
 
 
 def _gauges(spark: Any) -> list[str]:
-    """Return the names of the gauges of streaming queries; Python has no door to them, the JVM has."""
-    system = spark.sparkContext._jsc.sc().env().metricsSystem()
-    sources = system.getSourcesByName("spark.streaming.users")
-    return sorted(
-        str(name) for at in range(sources.size()) for name in sources.apply(at).metricRegistry().getNames()
-    )
+    """Return the names of the query's gauges, from where the lessons' session sends its metrics: JMX."""
+    java = spark.sparkContext._jvm
+    server = java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    pattern = java.javax.management.ObjectName("metrics:name=*.spark.streaming.users.*,*")
+    names = [str(name.getKeyProperty("name")) for name in server.queryNames(pattern, None)]
+    return sorted(name.partition("streaming.users.")[2] for name in names)

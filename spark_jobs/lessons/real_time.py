@@ -56,6 +56,12 @@ def run(lab: Lab) -> Iterator[str]:
     state = late.groupBy("rack").applyInPandasWithState(
         lambda *_: iter(()), "x int", "x int", "update", "NoTimeout"
     )
+    other = (
+        spark.readStream.format("kafka")
+        .options(**options, subscribe=lab.broker.topic("real-time-other"))
+        .load()
+    )
+    others = other.select(F.col("key").cast("string").alias("rack"))
     to_function = readings.writeStream.outputMode("update").foreachBatch(lambda *_: None)
     yield outcomes(
         [
@@ -67,7 +73,7 @@ def run(lab: Lab) -> Iterator[str]:
             ("to foreachBatch", real_time(to_function).start),
             ("a Python state", starting(state)),
             ("a session window", starting(late.groupBy(F.session_window("timestamp", "1 minute")).count())),
-            ("a join of two streams", starting(readings.join(readings.select("rack"), on="rack", how="inner"))),
+            ("a join of two streams", starting(readings.join(others, on="rack", how="inner"))),
             ("dropDuplicatesWithinWatermark", starting(late.dropDuplicatesWithinWatermark(["rack"]))),
         ]
     )  # fmt: skip

@@ -206,6 +206,8 @@ def reason(error: Exception) -> str:
     text = text.rpartition("terminated with exception: ")[2]
     text = re.sub(r"#\d+L?|[\w-]*\[id = .*?\]", "", text)
     text = re.sub(r"file:/\S+", "...", text)
+    text = re.sub(r"Streaming real-time mode has the following limitation:\s*", "", text)
+    text = re.sub(r"org\.apache\.spark\.(?:[a-z]\w*\.)*", "", text)
     found = re.match(r"\[([A-Z_0-9.]+)\]\s*(.*)", text, re.DOTALL)
     condition, message = found.groups() if found else ("", text)
     sentence = re.split(r"(?<=[.;])\s|\n", message.strip())[0].rstrip(".:; ")
