@@ -5,8 +5,9 @@ first start. A changed query finds the old rows. Where their schema differs, it 
 notices.
 
 Notice: user1's total is 6, a count of 1 and an amount of 5: a sum went on from a count, since both are a long. So did
-a count per action from the rows of the users. Another number of shuffle partitions is ignored. A join may not change
-its type, since its state knows which rows had a partner.
+a count per action from the rows of the users. Another number of shuffle partitions is ignored. The inner join that
+became an outer one says of user1 that no click came, though one did: an inner join does not mark what has met its
+partner. Allowed is not the same as right.
 In production: A change of what a job keeps is a new rules version, and so a new checkpoint.
 """
 

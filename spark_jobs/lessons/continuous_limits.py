@@ -37,7 +37,6 @@ def run(lab: Lab) -> Iterator[str]:
         ("select, where, explode", starting(rate.where("value > 1").select(several))),
         ("a Python function", starting(rate.select(F.udf(lambda value: value, "long")("value")))),
         ("from files", starting(files)),
-        ("to Parquet", starting(rate, sink="parquet")),
         ("to foreachBatch", to_function.start),
         ("an aggregation", starting(rate.groupBy("value").count(), "update")),
         ("deduplication", starting(rate.dropDuplicates(["value"]))),
@@ -51,7 +50,11 @@ def run(lab: Lab) -> Iterator[str]:
     ]
     yield outcomes(attempts, start_only=True)
     failing = rate.select((F.lit(1) / (F.col("value") - 3)).alias("x"))
-    query = failing.writeStream.format("memory").queryName("failing").trigger(continuous="1 second").start()
-    wait_until(lambda: not query.isActive)
-    error = query.exception()
-    yield f"a task that fails: {reason(error) if error else None}"
+    for name, start in (
+        ("to Parquet", starting(rate, sink="parquet")),
+        ("a task that fails", starting(failing)),
+    ):
+        query = start()
+        wait_until(lambda ended: not ended.isActive, query)
+        error = query.exception()
+        yield f"{name}: {reason(error) if error else None}"

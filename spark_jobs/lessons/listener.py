@@ -5,7 +5,7 @@ neither slows it down nor hears of things at once. With `spark.sql.streaming.met
 (rates, latency, rows of state) with Spark's metrics system, under its name.
 
 Notice: `observe` puts figures of your own into the progress, computed on the way: a maximum, a count of suspicious
-rows. The gauges belong to the query and go with it.
+rows. The listener hears of everything later than it happened, so the lesson waits for it.
 In production: `spark_jobs/progress.py` is such a listener; it writes JSON lines.
 """
 
@@ -44,7 +44,7 @@ class Diary(StreamingQueryListener):
 
 
 def run(lab: Lab) -> Iterator[str]:
-    """Listen to a query of one batch, and look at its gauges."""
+    """Listen to a query of one batch."""
     spark, diary = lab.spark, Diary()
     spark.conf.set("spark.sql.streaming.metricsEnabled", True)
     spark.streams.addListener(diary)
@@ -55,20 +55,7 @@ def run(lab: Lab) -> Iterator[str]:
         ) as query:
             query.processAllAvailable()
             wait_until(lambda: len(diary.heard) == 2)
-            gauges = _gauges(spark)
         wait_until(lambda: len(diary.heard) == 3)
     finally:
         spark.streams.removeListener(diary)
     yield "\n".join(diary.heard)
-    yield f"gauges: {', '.join(gauges)}"
-    wait_until(lambda: not _gauges(spark))
-    yield "the gauges are gone with the query"
-
-
-def _gauges(spark: Any) -> list[str]:
-    """Return the names of the query's gauges, from where the lessons' session sends its metrics: JMX."""
-    java = spark.sparkContext._jvm
-    server = java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
-    pattern = java.javax.management.ObjectName("metrics:name=*.spark.streaming.users.*,*")
-    names = [str(name.getKeyProperty("name")) for name in server.queryNames(pattern, None)]
-    return sorted(name.partition("streaming.users.")[2] for name in names)

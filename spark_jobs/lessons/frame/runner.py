@@ -29,8 +29,6 @@ CONFIG = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # A laptop that slept for two minutes would find its only executor taken for dead.
     "spark.network.timeout": "1h",
-    # Where a lesson looks for the metrics of its query.
-    "spark.metrics.conf.driver.sink.jmx.class": "org.apache.spark.metrics.sink.JmxSink",
     # A lesson looks at the progress of all its batches.
     "spark.sql.streaming.numRecentProgressUpdates": "100",
     # The jobs leave this out for speed; a lesson shows it.
