@@ -12,7 +12,7 @@ In production: `--trigger` of `python -m spark_jobs run`: real-time, micro-batch
 from collections.abc import Iterator
 from typing import Any
 
-from spark_jobs.lessons.frame.lab import Batches, Lab, started
+from spark_jobs.lessons.frame.lab import Batches, Lab, started, wait_until
 
 TRIGGERS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -36,6 +36,8 @@ def run(lab: Lab) -> Iterator[str]:
             )
             with started(writer.trigger(**trigger) if trigger else writer) as query:
                 query.processAllAvailable()
+                if name in ("once", "available now"):
+                    wait_until(lambda running: not running.isActive, query)
                 ended = not query.isActive
                 moments = [progress.timestamp for progress in query.recentProgress if progress.numInputRows]
             batches = [" ".join(text.split()) for text in shown.texts]

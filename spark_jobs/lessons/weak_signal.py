@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from spark_jobs.lessons.frame.lab import Lab, finish, table
 from spark_jobs.lessons.sensor_counts import counts_per_device, processed
 
-WEAK = F.col("signalStrength") < 0.2
+WEAK = "signalStrength < 0.2"
 
 
 def run(lab: Lab) -> Iterator[str]:
