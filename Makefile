@@ -6,7 +6,7 @@ FIRST_ALERTS = COMPOSE="$(COMPOSE)" sh deploy/first_alerts.sh
 ON_THREE_BROKERS = STACK_KAFKA_SERVERS=kafka-1:9092,kafka-2:9092,kafka-3:9092 STACK_REPLICATION=3
 export RUFF_CACHE_DIR = .rackstream/ruff
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format broker broker-down status bench up up-cluster up-brokers failover down logs clean clean-runs
+.PHONY: help setup demo test lessons lint format broker broker-down status bench up up-cluster up-brokers failover down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ demo: setup ## Everything on this machine without Docker; DURATION=60 ends by it
 
 test: setup ## Run every test that this machine can run, on a broker of its own
 	$(PY) -m pytest
+
+lessons: setup ## Run all lessons of Structured Streaming, and compare what they print
+	$(PY) -m spark_jobs.lessons run --all
 
 lint: setup ## Check style, docstrings and types
 	$(PY) -m ruff check .
