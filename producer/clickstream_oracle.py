@@ -12,8 +12,9 @@ they do not. A row that depends on one has `"either": true`, and each row that c
   in one session, only those with all and with none are listed; whatever comes out of it lies between the start and
   the end of the longest listed.
 
-Totals are for ever: they wait for no watermark, so nothing is too late for them and none is ever in doubt. What lies
-too far ahead of its append time is set aside before any of these, totals too: `truth` leaves it out.
+A user with a purchase in doubt has one total, that with all of them: whether a purchase that comes so late is a
+repeat, a job with bounded state cannot tell. What lies too far ahead of its append time is set aside before any of
+these, totals too: `truth` leaves it out.
 """
 
 from collections import defaultdict
@@ -71,19 +72,20 @@ def sessions(actions: Iterable[UserAction], doubtful: Collection[str] = ()) -> I
             yield from rows
 
 
-def totals(actions: Iterable[UserAction]) -> Iterator[Row]:
-    """Yield the last total of each user who bought something: distinct purchases, however late."""
+def totals(actions: Iterable[UserAction], doubtful: Collection[str] = ()) -> Iterator[Row]:
+    """Yield the last total of each user who bought something: distinct purchases."""
     bought: dict[str, list[UserAction]] = defaultdict(list)
     for action in _distinct(actions):
         if action.action == "purchase":
             bought[action.user_id].append(action)
     for user_id, purchases in bought.items():
-        yield {
+        row = {
             "user_id": user_id,
             "event_time": to_text(max(to_ms(purchase.event_time) for purchase in purchases)),
             "amount_total": _amount(purchases),
             "purchase_count": len(purchases),
         }
+        yield _maybe(row, any(purchase.event_id in doubtful for purchase in purchases))
 
 
 def action_counts(actions: Iterable[UserAction], doubtful: Collection[str] = ()) -> Iterator[Row]:

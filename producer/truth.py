@@ -79,7 +79,7 @@ def write_truth(path: Path, sent: Sequence[Sent], summary: Mapping[str, Any]) ->
         counts = clickstream_oracle.action_counts([*actions, *flush], doubtful | {e.event_id for e in flush})
         kinds.append(("action_counts", "action-count", list(counts)))
         kinds.append(("sessions", "session", list(clickstream_oracle.sessions(actions, doubtful))))
-        kinds.append(("totals", "total", list(clickstream_oracle.totals(actions))))
+        kinds.append(("totals", "total", list(clickstream_oracle.totals(actions, doubtful))))
     encoder = msgspec.json.Encoder(decimal_format="number")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:

@@ -103,7 +103,7 @@ def test_what_depends_on_a_late_event_is_not_compared_and_counted() -> None:
     truth: Rows = {
         "attribution": [*TRUTH["attribution"], attribution(3, 3, either=True), attribution(3, either=True)],
         "session": [*TRUTH["session"], session("c", "06:00", "08:00", either=True)],
-        "total": TRUTH["total"],
+        "total": [*TRUTH["total"], total("c", either=True)],
         "action-count": [*TRUTH["action-count"], count("close", either=True)],
     }
     parts = [session("c", "06:00", "06:50"), session("c", "07:00", "08:00")]
@@ -111,10 +111,11 @@ def test_what_depends_on_a_late_event_is_not_compared_and_counted() -> None:
         TRUTH,
         {**TRUTH, "attribution": [*TRUTH["attribution"], attribution(3)]},
         {**TRUTH, "session": [*TRUTH["session"], *parts]},
+        {**TRUTH, "total": [*TRUTH["total"], total("c", purchase_count=9)]},
         {**TRUTH, "action-count": [*TRUTH["action-count"], count("close", action_count=99)]},
     ):
         compared = compare_clickstream(truth, seen)
         assert all(each.holds for each in compared.values())
-        assert [each.either for each in compared.values()] == [1, 1, 1, 0, 1]
+        assert [each.either for each in compared.values()] == [1, 1, 1, 1, 1]
     beyond = {**TRUTH, "session": [*TRUTH["session"], session("c", "05:00", "06:50")]}
     assert faults(truth, beyond) == {"sessions": (0, 1)}
