@@ -82,7 +82,7 @@ def join_command(
     count: Annotated[int, typer.Option(min=1000, help="Impressions and clicks together.")] = 220_000,
     rate: Annotated[
         int, typer.Option(min=1, help="How many a second are sent while the join is live.")
-    ] = 4000,
+    ] = 2000,
     live: Annotated[bool, typer.Option(help="Also join while they are sent, through two kills.")] = True,
 ) -> None:
     """Join impressions with clicks, late, twice and out of order, and compare all rows with the truth.
