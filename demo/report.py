@@ -24,8 +24,10 @@ def expectation(scenario: Scenario, bootstrap: str, folder: str, duration_s: flo
     return (
         f"{scenario.racks} racks send {rate} readings/s {end} to a Kafka broker on {bootstrap}; "
         f"{hot} of them overheat.\n"
+        "Beside them come ad impressions, clicks and actions of users, whose hours pass in seconds.\n"
         "Expect, in half a minute or less, a WARNING when a rack's last three readings are at or above its\n"
-        "threshold, and a NORMAL when they no longer are: each once, whatever comes twice, late or spoiled.\n"
+        "threshold, and a NORMAL when they no longer are: each once, whatever comes twice, late or spoiled. At the\n"
+        "end a table holds all that came out to what had to: alerts, windows, attributions, sessions and totals.\n"
         f"Logs and data: {folder} (until the next demo). Ctrl-C ends it."
     )
 

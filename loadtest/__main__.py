@@ -82,12 +82,12 @@ def join_command(
     count: Annotated[int, typer.Option(min=1000, help="Impressions and clicks together.")] = 220_000,
     rate: Annotated[
         int, typer.Option(min=1, help="How many a second are sent while the join is live.")
-    ] = 2000,
+    ] = 1000,
     live: Annotated[bool, typer.Option(help="Also join while they are sent, through two kills.")] = True,
 ) -> None:
     """Join impressions with clicks, late, twice and out of order, and compare all rows with the truth.
 
-    Exit status 1 when a row is missing or wrong. Some three minutes with the usual count.
+    Exit status 1 when a row is missing or wrong. Some seven minutes with the usual count.
     """
     load, holds = join.Load(count, rate), True
     with _bench("join") as bench:
