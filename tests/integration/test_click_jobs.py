@@ -108,7 +108,8 @@ def test_available_now_gives_each_row_once_and_ends(clickstream: Clickstream) ->
 def test_micro_batches_are_right_after_kills_at_any_moment(clickstream: Clickstream) -> None:
     sent = history(2, size=800)
     part = len(sent.records) // 3
-    options = (f"--archive={clickstream.archive}", "--records-per-batch=150", "--batch-seconds=1")
+    archive = f"--archive={clickstream.archive}"
+    live = ("--trigger=micro-batch", archive, "--records-per-batch=150", "--batch-seconds=1")
 
     def begun(job: str, least: int) -> bool:
         """Tell whether a batch of a job is being worked on."""
@@ -122,7 +123,7 @@ def test_micro_batches_are_right_after_kills_at_any_moment(clickstream: Clickstr
     ]
     for number, (jobs, job, least) in enumerate(rounds):
         clickstream.send(sent, number * part, (number + 1) * part if number < 2 else None)
-        with clickstream.running("--trigger=micro-batch", *options, jobs=jobs) as process:
+        with clickstream.running(*live, jobs=jobs) as process:
             clickstream.until(process, partial(begun, job, least))
             kill_tree(process)
         assert begun(job, least), "killed in the middle of a batch"
@@ -130,9 +131,8 @@ def test_micro_batches_are_right_after_kills_at_any_moment(clickstream: Clickstr
     flush(sent)
     clickstream.send(sent, before)
     for jobs in (JOBS[:-1], ("archive",)):  # the archive last: it takes what the others wrote, too
-        rest = (f"--archive={clickstream.archive}", "--records-per-batch=1000")
         done = run(
-            *clickstream.command("--trigger=available-now", *rest, jobs=jobs),
+            *clickstream.command("--trigger=available-now", archive, jobs=jobs),
             env=clickstream.env,
             timeout_s=600,
         )
