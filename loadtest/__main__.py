@@ -1,6 +1,8 @@
 """`python -m loadtest speed` and `join`: hold the project to what it promises, on this machine."""
 
 import shutil
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -114,6 +116,7 @@ def _bench(name: str) -> Iterator[speed.Bench]:
     folder = config.rackstream_home / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as with Ctrl-C, what was started is ended first
     broker = server.start(server.free_port(), folder / "kafka", fresh=True)
     try:
         yield speed.Bench(broker, config, folder, typer.echo)
