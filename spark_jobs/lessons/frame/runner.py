@@ -29,10 +29,6 @@ CONFIG = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # A laptop that slept for two minutes would find its only executor taken for dead.
     "spark.network.timeout": "1h",
-    # A checkpoint that lives for seconds needs no checksums: half as many files, each of which starts a chmod.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # A lesson looks at the progress of all its batches.
     "spark.sql.streaming.numRecentProgressUpdates": "100",
     # The jobs leave this out for speed; a lesson shows it.
