@@ -50,14 +50,14 @@ class Plan:
     `name` is part of the checkpoint's path: two triggers that share a plan share its state. `records` takes the
     readable records of each source, and the options last, and returns `key` and `value` for the sink. The first of
     `output_modes` is used where the option `output_mode` is not among them.
-    A plan that `carries_letters` takes all records, with `letter_key` and `letter` where one could not be read, and
-    returns `topic` too; the others leave the letters to a second query, which reads and parses the topic once more.
+    A plan that `reads_raw` takes Kafka's records as they are, and returns `topic` too, as its letters are among its
+    records; the others leave the letters to a second query, which reads and parses the topic once more.
     """
 
     name: str
     records: "Callable[..., DataFrame]"
     output_modes: tuple[str, ...]
-    carries_letters: bool = False
+    reads_raw: bool = False
 
     def output_mode(self, options: JobOptions) -> str:
         """Return the output mode that this plan runs in."""

@@ -19,7 +19,7 @@ from events.topics import ALERTS, RACK_READINGS
 from spark_jobs.alerts import alert_record
 from spark_jobs.dead_letters import or_letters
 from spark_jobs.job import Job, JobOptions, Plan
-from spark_jobs.overheating_state import IN_A_ROW, stateful_overheating_changes
+from spark_jobs.overheating_state import IN_A_ROW, packed_readings, stateful_overheating_changes
 from spark_jobs.triggers import Trigger
 
 RULE = "rack-overheating"
@@ -28,8 +28,8 @@ KEPT_READINGS = (IN_A_ROW + 1) * COPIES
 """The last three before and after a reading are among the last four, each there up to three times."""
 
 
-def with_heat(readings: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
-    """Add `threshold_c` of the rack (100 °C where the inventory does not name it) and `hot`: at or above it."""
+def with_threshold(rows: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
+    """Add `threshold_c` of the row's rack: 100 °C where the inventory does not name it."""
     # From Arrow it is a local relation: broadcast without tasks, for which real-time queries leave no slot.
     thresholds = pa.table(
         {
@@ -37,11 +37,14 @@ def with_heat(readings: DataFrame, inventory: tuple[InventoryRack, ...]) -> Data
             "threshold_c": pa.array([rack.threshold_c for rack in inventory], pa.float64()),
         }
     )
-    known = readings.join(
-        F.broadcast(readings.sparkSession.createDataFrame(thresholds)), on="rack_id", how="left"
-    )
-    threshold = F.coalesce("threshold_c", F.lit(DEFAULT_THRESHOLD_C))
-    return known.withColumn("threshold_c", threshold).withColumn("hot", F.col("temperature_c") >= threshold)
+    known = rows.join(F.broadcast(rows.sparkSession.createDataFrame(thresholds)), on="rack_id", how="left")
+    return known.withColumn("threshold_c", F.coalesce("threshold_c", F.lit(DEFAULT_THRESHOLD_C)))
+
+
+def with_heat(readings: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
+    """Add `threshold_c` of the rack and `hot`: whether the reading is at or above it."""
+    known = with_threshold(readings, inventory)
+    return known.withColumn("hot", F.col("temperature_c") >= F.col("threshold_c"))
 
 
 def overheating_changes(readings: DataFrame) -> DataFrame:
@@ -140,8 +143,9 @@ def _real_time(readings: DataFrame, options: JobOptions) -> DataFrame:
     return overheating_decisions(changes).select(*alert_record(RULE))
 
 
-def _micro_batch(readings: DataFrame, options: JobOptions) -> DataFrame:
-    changes = stateful_overheating_changes(with_heat(readings, options.inventory))
+def _micro_batch(raw: DataFrame, options: JobOptions) -> DataFrame:
+    packed = packed_readings(raw, RACK_READINGS.name)
+    changes = stateful_overheating_changes(with_threshold(packed, options.inventory))
     return overheating_decisions(changes).select(*or_letters(alert_record(RULE), ALERTS.name))
 
 
@@ -152,7 +156,7 @@ JOB = Job(
     rules_version="v1",
     plans={
         Trigger.REAL_TIME: Plan("real-time", _real_time, ("update",)),
-        Trigger.MICRO_BATCH: Plan("micro-batch", _micro_batch, ("update",), carries_letters=True),
-        Trigger.AVAILABLE_NOW: Plan("micro-batch", _micro_batch, ("update",), carries_letters=True),
+        Trigger.MICRO_BATCH: Plan("micro-batch", _micro_batch, ("update",), reads_raw=True),
+        Trigger.AVAILABLE_NOW: Plan("micro-batch", _micro_batch, ("update",), reads_raw=True),
     },
 )

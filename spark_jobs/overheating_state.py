@@ -16,8 +16,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from events.records import RackReading
+from spark_jobs.dead_letters import with_letters
+from spark_jobs.parsing import parse
+from spark_jobs.quick_reading import QuickReader
 
 IN_A_ROW = 3
 
@@ -40,16 +45,23 @@ _READINGS: dict[str, T.DataType] = {
     "event_id": T.StringType(),
     "event_time": T.LongType(),
     "temperature_c": T.DoubleType(),
-    "hot": T.BooleanType(),
     "site_id": T.StringType(),
-    "threshold_c": T.DoubleType(),
 }
+_READ = ["rack_id", "sequence", "event_id", "event_time", "temperature_c", "site_id"]
+_RAW = (
+    T.StructType()
+    .add("key", T.BinaryType())
+    .add("value", T.BinaryType())
+    .add("partition", T.IntegerType())
+    .add("offset", T.LongType())
+    .add("append_us", T.LongType())
+)
 _LETTER = T.StructType().add("letter_key", T.BinaryType()).add("letter", T.StringType())
-_PACKED = T.StructType([
+_PACK = T.StructType([
     T.StructField("rack_id", T.StringType()),
     *(T.StructField(name, T.ArrayType(of)) for name, of in _READINGS.items()),
-    *_LETTER.fields,
 ])  # fmt: skip
+_PACK_OR_DOUBTFUL = T.StructType().add("pack", _PACK).add("doubtful", _RAW)
 _CHANGE = (
     T.StructType(list(_LETTER.fields))
     .add("subject", T.StringType())
@@ -96,24 +108,34 @@ class RackHistory:
         return self.warning != before
 
 
-def stateful_overheating_changes(readings: DataFrame) -> DataFrame:
+def packed_readings(raw: DataFrame, source_topic: str) -> DataFrame:
+    """Return the readings of a rack in few rows with lists, and the letters in rows of their own, without a rack.
+
+    In: Kafka's columns. Out: `rack_id`; the lists `append_ms`, `partition`, `offset`, `sequence`, `event_id`,
+    `event_time` (epoch microseconds), `temperature_c` and `site_id`; `letter_key` and `letter`.
+    State in Python is handed its rows one by one, in pandas too, at some 5 µs each: a row must hold many readings.
+    """
+    columns = raw.select("key", "value", "partition", "offset", F.unix_micros("timestamp").alias("append_us"))
+    rows = columns.mapInArrow(_read_and_pack, _PACK_OR_DOUBTFUL).select(
+        "pack", "doubtful.*", F.timestamp_micros("doubtful.append_us").alias("timestamp")
+    )
+    parsed = parse(rows, RackReading, keep=("pack",))
+    error = F.when(F.col("pack").isNull(), F.col("error"))
+    lettered = with_letters(parsed.withColumn("error", error), source_topic)
+    lists = {"append_ms": F.unix_millis("timestamp"), "event_time": F.unix_micros("event_time")}
+    alone = F.struct("rack_id", *(F.array(lists.get(name, F.col(name))).alias(name) for name in _READINGS))
+    pack = F.coalesce("pack", F.when(F.col("letter").isNull(), alone))
+    return lettered.select(pack.alias("pack"), *_LETTER.names).select("pack.*", *_LETTER.names)
+
+
+def stateful_overheating_changes(packed: DataFrame) -> DataFrame:
     """Return one row per change of a rack's state, and the letters as they came, in rows of their own.
 
-    In and out as in `overheating.overheating_changes`; in also Kafka's `timestamp`, `partition` and `offset`, and the
-    unreadable records; in and out also `letter_key` and `letter`.
+    In: what `packed_readings` returns, with the `threshold_c` of the rack. Out as `overheating.overheating_changes`,
+    with `letter_key` and `letter`.
     """
-    readable = F.col("letter").isNull()
-    columns = readings.select(
-        F.when(readable, F.col("rack_id")).alias("rack_id"), F.unix_millis("timestamp").alias("append_ms"),
-        "partition", "offset", "sequence", "event_id", F.unix_micros("event_time").alias("event_time"),
-        "temperature_c", "hot", "site_id", "threshold_c", "letter_key", "letter",
-    )  # fmt: skip
-    changes = (
-        columns.mapInArrow(_pack_by_rack, _PACKED)
-        .groupBy("rack_id")
-        .transformWithStateInPandas(
-            OverheatingProcessor(), outputStructType=_CHANGE, outputMode="Update", timeMode="None"
-        )
+    changes = packed.groupBy("rack_id").transformWithStateInPandas(
+        OverheatingProcessor(), outputStructType=_CHANGE, outputMode="Update", timeMode="None"
     )
     instant = F.timestamp_micros("event_time")
     evidence = F.transform(
@@ -122,22 +144,32 @@ def stateful_overheating_changes(readings: DataFrame) -> DataFrame:
     return changes.withColumn("event_time", instant).withColumn("evidence", evidence)
 
 
-def _pack_by_rack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put the readings of a rack into one row with lists, and a letter into a row without a rack.
-
-    State in Python is handed its rows one by one, in pandas too, at some 5 µs each: a row must hold many readings.
-    """
+def _read_and_pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put the readings of a rack into one row with lists, and a record that is not surely good into its own."""
+    reader = QuickReader(RackReading)
+    pack, doubtful = (to_arrow_type(_PACK_OR_DOUBTFUL[name].dataType) for name in ("pack", "doubtful"))
     for batch in batches:
-        is_letter = batch["letter"].is_valid()
-        letters = batch.filter(is_letter)
-        yield pa.RecordBatch.from_pylist(
-            letters.select(["letter_key", "letter"]).to_pylist(), schema=to_arrow_schema(_PACKED)
+        good, fields = reader.read(batch["value"], _READ)
+        place = batch.filter(good)
+        append_ms = pc.divide(place["append_us"], 1000)
+        readings = pa.table({**{name: fields[name] for name in _READ}, "append_ms": append_ms,
+                             "partition": place["partition"], "offset": place["offset"]})  # fmt: skip
+        lists = readings.group_by("rack_id", use_threads=False).aggregate(
+            [(name, "list") for name in _READINGS]
         )
-        readings = pa.table(batch.filter(pc.invert(is_letter))).group_by("rack_id", use_threads=False)
-        packed = readings.aggregate([(name, "list") for name in _READINGS])
-        nothing = {name: pa.nulls(packed.num_rows, batch.schema.field(name).type) for name in _LETTER.names}
-        columns = {name: packed[f"{name}_list"] for name in _READINGS}
-        yield from pa.table({"rack_id": packed["rack_id"], **columns, **nothing}).to_batches()
+        packs = [lists["rack_id"], *(lists[f"{name}_list"] for name in _READINGS)]
+        rest = batch.filter(pc.invert(good))
+        alone = pa.StructArray.from_arrays(rest.columns, fields=list(doubtful))
+        together = pa.StructArray.from_arrays(
+            [column.combine_chunks() for column in packs], fields=list(pack)
+        )
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.concat_arrays([together, pa.nulls(len(alone), pack)]),
+                pa.concat_arrays([pa.nulls(len(together), doubtful), alone]),
+            ],
+            names=_PACK_OR_DOUBTFUL.names,
+        )
 
 
 class OverheatingProcessor(StatefulProcessor):
@@ -165,6 +197,8 @@ class OverheatingProcessor(StatefulProcessor):
         history = RackHistory(Reading(*reading) for reading in stored[0]) if stored else RackHistory()
         packed = pd.concat(rows, ignore_index=True)
         batch = {name: np.concatenate(packed[name].to_numpy()) for name in _READINGS}
+        threshold_c = packed["threshold_c"].iloc[0]
+        batch["hot"] = batch["temperature_c"] >= threshold_c
         order = np.lexsort([batch["offset"], batch["partition"], batch["append_ms"]])
         if not history.warning and not batch["hot"].any():
             # Cold readings alone change no NORMAL state, and only the newest can matter to later ones.
@@ -177,7 +211,7 @@ class OverheatingProcessor(StatefulProcessor):
                 rack = {
                     "subject": rack_id,
                     "site_id": batch["site_id"][at],
-                    "threshold_c": batch["threshold_c"][at],
+                    "threshold_c": threshold_c,
                 }
                 changes.append(rack | _change(history, reading))
         self._state.update(([tuple(reading) for reading in history.last],))

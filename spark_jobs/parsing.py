@@ -33,18 +33,18 @@ _WIDE = "decimal(38,20)"
 """How money is parsed: as text a long number would be rounded, and as what it is meant to be a tenth of a cent too."""
 
 
-def parse(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
+def parse(raw: DataFrame, record: type[msgspec.Struct], keep: tuple[str, ...] = ()) -> DataFrame:
     """Return the records of a topic as columns.
 
     In: Kafka's columns `key`, `value` (bytes), `partition`, `offset`, `timestamp`. Out: those, the fields of
     `record` with their Spark types (instants as timestamps), and `error`: null, or the sentence that says why the
-    record could not be read, in which case its fields mean nothing.
+    record could not be read, in which case its fields mean nothing. Columns to `keep` go along as they are.
     """
     fields = spark_schema(record).fields
     wire_schema = ", ".join(f"{field.name} {_wire_type(field)}" for field in fields)
     # Two projections on purpose: a filter on `error` must not carry the parse with it and so do it twice.
     return raw.withColumn("json", _envelope(wire_schema)).select(
-        "key", "value", "partition", "offset", "timestamp",
+        "key", "value", "partition", "offset", "timestamp", *keep,
         *[_typed(field).alias(field.name) for field in fields],
         _error(fields, record).alias("error"),
     )  # fmt: skip

@@ -21,7 +21,7 @@ from events.cli import PersonError
 from events.settings import Settings
 from events.topics import DEAD_LETTERS, Topic
 from spark_jobs import checkpoints, kafka, parsing
-from spark_jobs.dead_letters import dead_letters, with_letters
+from spark_jobs.dead_letters import dead_letters
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.progress import ProgressLog
 from spark_jobs.session import new_session
@@ -123,9 +123,11 @@ def start(
             return kafka.write_files(records, shape["folder"], query)
         return kafka.write_topic(records, settings, sink, query)
 
+    def raw(topic: Topic) -> DataFrame:
+        return kafka.read_topic(spark, settings, topic, trigger, options.read)
+
     def parsed(topic: Topic) -> DataFrame:
-        raw = kafka.read_topic(spark, settings, topic, trigger, options.read)
-        records = parsing.parse(raw, topic.record) if topic.record else raw
+        records = parsing.parse(raw(topic), topic.record) if topic.record else raw(topic)
         return parsing.reject_future(records) if job.by_event_time else records
 
     shape = _shape(job, plan, options, job_options)
@@ -143,9 +145,9 @@ def start(
             )
             for topic in sources
         ]
-    if plan.carries_letters:
-        records = [with_letters(parsed(topic), topic.name) for topic in sources]
-        return [begin(plan.records(*records, job_options), job.sink, job.name, plan.name, mode, shape)]
+    if plan.reads_raw:
+        records = plan.records(*map(raw, sources), job_options)
+        return [begin(records, job.sink, job.name, plan.name, mode, shape)]
     results = plan.records(*(parsing.readable(parsed(topic)) for topic in sources), job_options)
     queries = [begin(results, job.sink, job.name, plan.name, mode, shape)]
     for topic in sources:

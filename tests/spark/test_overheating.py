@@ -17,7 +17,6 @@ from events.inventory import DEFAULT_THRESHOLD_C
 from events.records import InventoryRack, RackReading, encode
 from events.times import now_ms, to_ms
 from producer.oracle import overheating_alerts
-from spark_jobs.dead_letters import with_letters
 from spark_jobs.job import JobOptions
 from spark_jobs.overheating import JOB, overheating_changes, with_heat
 from spark_jobs.parsing import parse, readable
@@ -223,8 +222,7 @@ def test_the_python_state_gives_the_alerts_of_the_oracle_over_several_batches(
     options = JobOptions(inventory=tuple(inventory_rack(*rack) for rack in thresholds.items()))
 
     def alerts(raw: DataFrame) -> DataFrame:
-        parsed = with_letters(parse(raw, RackReading), "rack-readings")
-        return JOB.plans[Trigger.MICRO_BATCH].records(parsed, options)
+        return JOB.plans[Trigger.MICRO_BATCH].records(raw, options)
 
     found = run_stream(spark, tmp_path, shuffled, alerts)
     by_topic: dict[str, list[dict[str, Any]]] = {"alerts": [], "dead-letters": []}

@@ -7,17 +7,21 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from events.records import RackReading, encode
 from spark_jobs.parsing import parse
+from spark_jobs.quick_reading import QuickReader
 from tests.spark.histories import COLD, reading
 from tests.spark.tables import kafka_table, with_field
 
 GOOD = encode(reading(1, COLD))
 FIELDS = [*json.loads(GOOD), "scheduled_time", "room"]
+NAMES = list(RackReading.__struct_fields__)
 TEXTS = ("event_id", "rack_id", "site_id", "device_type")
 FRAGMENTS = [
     *b"{ } [ ] , : \" \\ ' - 0 7 . e \n \t \x00 \x1f \x7f \xff \xc3 \xed\xa0\x80 / +".split(b" "),
@@ -119,3 +123,65 @@ def test_any_spoilt_reading_is_judged_as_by_a_strict_reader(spark: SparkSession,
             wrong.append((value, row["error"], expected))
     assert not wrong, min(wrong, key=lambda one: len(one[0]))
     assert 80 < good < len(values) - 80, "the mutants must be of both kinds"
+
+
+@settings(max_examples=3, deadline=None, phases=[Phase.reuse, Phase.generate])  # no seed is simpler
+@given(st.integers(0, 2**32))
+def test_what_is_quickly_read_as_good_is_good_with_the_same_fields(spark: SparkSession, seed: int) -> None:
+    random = Random(seed)
+    values = [GOOD, *TRICKY, *{mutant(random) for _ in range(2500)}, *dated(random)]
+    good, fields = QuickReader(RackReading).read(pa.array(values, pa.binary()), NAMES)
+    surely = [value for value, is_good in zip(values, good.to_pylist(), strict=True) if is_good]
+    columns = [F.unix_micros(name).alias(name) if name.endswith("_time") else F.col(name) for name in NAMES]
+    parsed = parse(kafka_table(spark, surely), RackReading).orderBy("offset")
+    rows = [row.asDict() for row in parsed.select("error", *columns).collect()]
+    found = [{"error": None} | of for of in fields.to_pylist()]
+    differing = [
+        (value, row, of) for value, row, of in zip(surely, rows, found, strict=True) if repr(row) != repr(of)
+    ]
+    assert not differing, min(differing, key=lambda one: len(one[0]))
+    assert good[0].as_py()
+    assert 80 < len(surely) < len(values) - 80, "the mutants must be of both kinds"
+
+
+TRICKY = [
+    with_field("room", b'"\xff"'),
+    with_field("room", b'"\xed\xa0\x80"'),
+    with_field("\xff", b"1"),
+    with_field("room", rb'"\ud800"'),
+    with_field("room", b"1e999"),
+    with_field("room", b"1" * 1100),
+    with_field("room", b"[" * 1100 + b"]" * 1100),
+    with_field("rack_id", '"%s"' % ("é" * 129)),
+    with_field("rack_id", '"%s"' % ("é" * 128)),
+    with_field("sequence", str(2**63)),
+    with_field("sequence", str(-(2**63))),
+    with_field("sequence", "1.0"),
+    with_field("temperature_c", "5"),
+    with_field("temperature_c", "1e999"),
+    with_field("temperature_c", "1e-999"),
+    with_field("scheduled_time", "null"),
+    with_field("event_time", '"2024-02-29T00:00:00Z"'),
+    with_field("event_time", '"2026-11-21T06:26:00Z\\n"'),
+    with_field("event_time", '"2026-11-21T24:00:00Z"'),
+    b" " + GOOD + b"\n",
+    b"\xef\xbb\xbf" + GOOD,
+    GOOD + GOOD,
+    b"[" + GOOD + b"]",
+    GOOD[:-1] + b',"sequence":7}',
+    GOOD[:-1] + b',"sequence":null}',
+    b'{"sequence":null,' + GOOD[1:],
+    b'{"sequence":"a",' + GOOD[1:],
+]
+
+
+def dated(random: Random) -> list[bytes]:
+    """Return readings whose time is near to being one."""
+    digits = [*b"0123456789", *b"-T:.Z +"]
+    times = []
+    for _ in range(400):
+        time = bytearray(b"2026-02-28T23:59:59.999999Z")
+        for _ in range(random.choice([1, 1, 2])):
+            time[random.randrange(len(time))] = random.choice(digits)
+        times.append(bytes(time[: random.choice([27, 27, 25, 26])]))
+    return [with_field(random.choice(["event_time", "scheduled_time"]), b'"%s"' % time) for time in times]

@@ -118,13 +118,14 @@ def batch(history: list[RackReading], first_offset: int) -> pd.DataFrame:
         for at, taken in enumerate(history)
     ]
     names = ["append_ms", "partition", "offset", *Reading._fields, "site_id"]
-    return pd.DataFrame(rows, columns=names).assign(threshold_c=THRESHOLD)
+    return pd.DataFrame(rows, columns=names)
 
 
 def packed(rows: pd.DataFrame, size: int = 5) -> pd.DataFrame:
     """Return rows as the processor gets them: each holds several readings, as arrays."""
     parts = [rows.iloc[at : at + size] for at in range(0, len(rows), size)]
-    return pd.DataFrame([{name: part[name].to_numpy() for name in rows} for part in parts])
+    lists = [{name: part[name].to_numpy() for name in rows} for part in parts]
+    return pd.DataFrame(lists).assign(threshold_c=THRESHOLD)
 
 
 def by_processor(tester: TwsTester, rack: str, rows: pd.DataFrame) -> list[Change]:
