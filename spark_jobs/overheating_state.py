@@ -152,7 +152,8 @@ def _read_and_pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         good, fields = reader.read(batch["value"], _READ)
         place = batch.filter(good)
         append_ms = pc.divide(place["append_us"], 1000)
-        readings = pa.table({**{name: fields[name] for name in _READ}, "append_ms": append_ms,
+        event_time = fields["event_time"].cast(pa.int64())
+        readings = pa.table({**{name: fields[name] for name in _READ}, "event_time": event_time, "append_ms": append_ms,
                              "partition": place["partition"], "offset": place["offset"]})  # fmt: skip
         lists = readings.group_by("rack_id", use_threads=False).aggregate(
             [(name, "list") for name in _READINGS]

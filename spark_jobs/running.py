@@ -24,6 +24,7 @@ from spark_jobs import checkpoints, kafka, parsing
 from spark_jobs.dead_letters import dead_letters
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.progress import ProgressLog
+from spark_jobs.quick_reading import parse_quickly
 from spark_jobs.session import new_session
 from spark_jobs.triggers import Trigger
 
@@ -126,8 +127,13 @@ def start(
     def raw(topic: Topic) -> DataFrame:
         return kafka.read_topic(spark, settings, topic, trigger, options.read)
 
-    def parsed(topic: Topic) -> DataFrame:
-        records = parsing.parse(raw(topic), topic.record) if topic.record else raw(topic)
+    def parsed(topic: Topic, *, suspects: bool = False) -> DataFrame:
+        if topic.record is None:
+            return raw(topic)
+        if trigger is Trigger.REAL_TIME:
+            records = parsing.parse(raw(topic), topic.record)
+        else:
+            records = parse_quickly(raw(topic), topic.record, suspects=suspects)
         return parsing.reject_future(records) if job.by_event_time else records
 
     shape = _shape(job, plan, options, job_options)
@@ -151,7 +157,7 @@ def start(
     results = plan.records(*(parsing.readable(parsed(topic)) for topic in sources), job_options)
     queries = [begin(results, job.sink, job.name, plan.name, mode, shape)]
     for topic in sources:
-        letters = dead_letters(parsing.unreadable(parsed(topic)), topic.name)
+        letters = dead_letters(parsing.unreadable(parsed(topic, suspects=True)), topic.name)
         name = f"{job.name}-dead-letters" + (f"-{topic.name}" if job.has_several else "")
         queries.append(begin(letters, DEAD_LETTERS, name, plan.name, "update", {}))
     return queries

@@ -1,14 +1,23 @@
 """Small tables in the shape in which Kafka hands over records."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+import msgspec
 import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from events.records import RackReading, encode
+from spark_jobs.parsing import parse
+from spark_jobs.quick_reading import parse_quickly
 from tests.spark.histories import reading
+
+Reader = Callable[[DataFrame, type[msgspec.Struct]], DataFrame]
+READERS: list[Reader] = [parse, parse_quickly]
+"""The two ways from a topic's bytes to columns, which must agree."""
+both_readers = pytest.mark.parametrize("reader", READERS)
 
 APPENDED = datetime(2026, 11, 18, 12, 0, 0, tzinfo=UTC)
 """The append time of every record here: later than T0 of `histories`, so that no reading is ahead of it."""

@@ -7,9 +7,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from events.records import AdImpression, RackReading, encode
-from spark_jobs.parsing import parse, readable, reject_future, unreadable
+from spark_jobs.parsing import readable, reject_future, unreadable
+from spark_jobs.quick_reading import parse_quickly
 from tests.spark.histories import COLD, reading
-from tests.spark.tables import kafka_table, with_field, without
+from tests.spark.tables import READERS, Reader, both_readers, kafka_table, with_field, without
 
 GOOD = encode(reading(1, COLD))
 NOT_AN_OBJECT = "the value is not one JSON object"
@@ -190,10 +191,11 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def parsed(spark: SparkSession) -> DataFrame:
+@pytest.fixture(scope="module", params=READERS)
+def parsed(spark: SparkSession, request: pytest.FixtureRequest) -> DataFrame:
     """All cases, parsed; a row's offset is the case's place."""
-    return parse(kafka_table(spark, [value for value, _ in CASES.values()]), RackReading).cache()
+    reader: Reader = request.param
+    return reader(kafka_table(spark, [value for value, _ in CASES.values()]), RackReading).cache()
 
 
 @pytest.fixture(scope="module")
@@ -235,19 +237,23 @@ def test_a_readings_fields_come_with_their_types_and_kafkas_columns_beside(parse
     }
 
 
-def test_free_text_has_no_limit_but_must_be_text(spark: SparkSession) -> None:
+@both_readers
+def test_free_text_has_no_limit_but_must_be_text(spark: SparkSession, reader: Reader) -> None:
     fields = dict.fromkeys(("event_id", "impression_id", "ad_id", "user_id"), "x")
     fields["event_time"] = "2026-11-21T06:26:00.123Z"
     values = [json.dumps(fields | {"page": page}).encode() for page in ("/" * 5000, 7)]
-    errors = [row["error"] for row in parse(kafka_table(spark, values), AdImpression).collect()]
+    errors = [row["error"] for row in reader(kafka_table(spark, values), AdImpression).collect()]
     assert errors == [None, "page is not text"]
 
 
-def test_an_event_is_set_aside_from_five_minutes_ahead_of_its_append_time(spark: SparkSession) -> None:
+@both_readers
+def test_an_event_is_set_aside_from_five_minutes_ahead_of_its_append_time(
+    spark: SparkSession, reader: Reader
+) -> None:
     times = ["12:05:00.000Z", "12:05:00.001Z", "11:00:00.000Z"]
     values = [with_field("event_time", f'"2026-11-18T{time}"') for time in times]
     values += [with_field("event_time", '"1999-01-01T00:00:00Z"'), b"{"]
-    rows = reject_future(parse(kafka_table(spark, values), RackReading)).collect()
+    rows = reject_future(reader(kafka_table(spark, values), RackReading)).collect()
     assert [row["error"] for row in rows] == [
         None,
         "event_time is more than 5 minutes ahead of the append time",
@@ -257,8 +263,27 @@ def test_an_event_is_set_aside_from_five_minutes_ahead_of_its_append_time(spark:
     ]
 
 
-def test_a_value_is_parsed_once(spark: SparkSession) -> None:
-    good = readable(parse(kafka_table(spark, [GOOD]), RackReading))
+def test_the_suspects_have_all_that_is_wrong_and_little_else(spark: SparkSession) -> None:
+    future = [with_field("event_time", f'"2026-11-18T{time}Z"') for time in ("12:05:00.001", "12:04:00")]
+    table = kafka_table(spark, [*(value for value, _ in CASES.values()), *future, *[GOOD] * 500])
+    letters = [
+        {
+            (row["offset"], row["value"], row["error"])
+            for row in unreadable(reject_future(parse_quickly(table, RackReading, suspects=suspects)))
+            .select("offset", "value", "error")
+            .collect()
+        }
+        for suspects in (False, True)
+    ]
+    assert letters[0] == letters[1]
+    assert (len(CASES), future[0]) in {(offset, bytes(value or b"")) for offset, value, _ in letters[1]}
+    assert len(letters[0]) < parse_quickly(table, RackReading, suspects=True).count() < len(CASES) + 5
+
+
+@both_readers
+def test_a_value_is_parsed_once(spark: SparkSession, reader: Reader) -> None:
+    good = readable(reader(kafka_table(spark, [GOOD]), RackReading))
     averages = good.groupBy("rack_id").agg(F.avg("temperature_c"), F.max("event_time"))
     plan = averages._jdf.queryExecution().executedPlan().toString()
     assert plan.count("StructField(temperature_c,DoubleType") == 1, plan
+    assert plan.count("MapInArrow ") == (reader is parse_quickly), plan

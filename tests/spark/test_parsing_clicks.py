@@ -5,8 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from events.records import AdClick, UserAction
-from spark_jobs.parsing import parse
-from tests.spark.tables import kafka_table
+from tests.spark.tables import Reader, both_readers, kafka_table
 
 FINE = (
     b'{"event_id":"e","event_time":"2026-11-18T10:00:00.123Z","user_id":"u","action":"purchase","page":"/",'
@@ -58,8 +57,11 @@ ACTIONS: dict[str, tuple[bytes, str | None]] = {
 }
 
 
-def test_each_action_is_read_or_has_the_sentence_that_says_why_not(spark: SparkSession) -> None:
-    rows = parse(kafka_table(spark, [value for value, _ in ACTIONS.values()]), UserAction).collect()
+@both_readers
+def test_each_action_is_read_or_has_the_sentence_that_says_why_not(
+    spark: SparkSession, reader: Reader
+) -> None:
+    rows = reader(kafka_table(spark, [value for value, _ in ACTIONS.values()]), UserAction).collect()
     found = {name: rows[place]["error"] for place, name in enumerate(ACTIONS)}
     assert found == {name: sentence for name, (_, sentence) in ACTIONS.items()}
     read = {name: str(rows[place]["amount"]) for place, name in enumerate(ACTIONS) if found[name] is None}
@@ -84,7 +86,8 @@ def test_the_records_own_decoder_agrees_except_on_quoted_numbers(name: str) -> N
         assert sentence is None
 
 
-def test_a_click_is_read_and_one_without_its_impression_is_not(spark: SparkSession) -> None:
+@both_readers
+def test_a_click_is_read_and_one_without_its_impression_is_not(spark: SparkSession, reader: Reader) -> None:
     click = (
         b'{"event_id":"e","event_time":"2026-11-18T10:00:00Z","click_id":"c","impression_id":"i","ad_id":"a",'
         b'"user_id":"u"}'
@@ -94,5 +97,5 @@ def test_a_click_is_read_and_one_without_its_impression_is_not(spark: SparkSessi
         click.replace(b'"impression_id":"i",', b""),
         click.replace(b'"c"', b'"' + b"c" * 257 + b'"'),
     ]
-    rows = parse(kafka_table(spark, values), AdClick).collect()
+    rows = reader(kafka_table(spark, values), AdClick).collect()
     assert [row["error"] for row in rows] == [None, "impression_id is missing", "click_id is over 256 bytes"]

@@ -135,7 +135,8 @@ def test_what_is_quickly_read_as_good_is_good_with_the_same_fields(spark: SparkS
     columns = [F.unix_micros(name).alias(name) if name.endswith("_time") else F.col(name) for name in NAMES]
     parsed = parse(kafka_table(spark, surely), RackReading).orderBy("offset")
     rows = [row.asDict() for row in parsed.select("error", *columns).collect()]
-    found = [{"error": None} | of for of in fields.to_pylist()]
+    micros = [fields[name].cast(pa.int64()) if name.endswith("_time") else fields[name] for name in NAMES]
+    found = [{"error": None} | of for of in pa.table(micros, names=NAMES).to_pylist()]
     differing = [
         (value, row, of) for value, row, of in zip(surely, rows, found, strict=True) if repr(row) != repr(of)
     ]
