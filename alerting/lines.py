@@ -30,8 +30,8 @@ def person_line(new: NewAlert) -> Text:
     return Text.assemble(
         (f"{alert.event_time} ", "dim"),
         (f"{alert.severity:<8} ", COLOURS[alert.severity]),
-        f"{alert.state:<7} {alert.rule:<16} {_visible(alert.subject)} at {_visible(alert.site_id)}: ",
-        _visible(alert.summary),
+        f"{alert.state:<7} {alert.rule:<16} {visible(alert.subject)} at {visible(alert.site_id)}: ",
+        visible(alert.summary),
         (f" (detected after {seconds:.1f} s)", "dim"),
     )
 
@@ -114,6 +114,6 @@ class LogFile:
         os.close(self._fd)
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Return the text with what could move the cursor or recolour the terminal replaced."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
