@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from alerting import views
+from alerting import book, views
 from alerting.life import Status, Times
 from alerting.notices import Notice
 from alerting.store import Store
@@ -139,6 +139,12 @@ class World:
         """Return when a site is to be looked at next."""
         with closing(sqlite3.connect(self.path)) as db:
             return db.execute("SELECT min(due_ms) FROM sites").fetchone()[0]  # type: ignore[no-any-return]
+
+    def untold(self, rule: str, subject: str) -> int:
+        """Return how many alerts of a subject people have not been told of yet."""
+        with views.reading(self.path) as db:
+            life = book.life_of(db, rule, subject)
+        return life.untold if life is not None else 0
 
     def incidents(self) -> list[views.Incident]:
         """Return all incidents, the newest first."""
