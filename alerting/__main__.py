@@ -175,5 +175,8 @@ app.add_typer(people.app)
 
 
 if __name__ == "__main__":
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # it tells every failed attempt; we tell the change
+    for name in ("kafka", "apprise"):
+        logging.getLogger(name).setLevel(
+            logging.CRITICAL
+        )  # they tell every failed attempt; we tell the change
     cli.run(app, "alerting")

@@ -1,15 +1,18 @@
 """What becomes of an alert and what people are told of it, on a clock that the test turns."""
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from alerting.life import Status, Times
+from alerting.store import Counts
 from events.records import encode
 from events.times import to_text
-from tests.alerting import HOUR, MINUTE, SECOND, World, new_alert, told
+from tests.alerting import HOUR, MINUTE, SECOND, T0, World, new_alert, told
 
 OUTAGE = {"rule": "site-outage"}
 
@@ -365,3 +368,92 @@ def test_a_storm_is_at_most_two_notices_a_site_in_five_minutes_and_none_is_lost(
     assert all(notice.open_count == 0 for notice in last.values())
     assert world.store.counts().alerts == racks * rounds
     world.close()
+
+
+def test_an_end_is_told_with_the_severity_that_people_know(world: World) -> None:
+    world.alert(severity="error")
+    world.wait(10 * MINUTE)
+    world.silence(1 * HOUR)
+    world.alert(severity="critical")
+    world.alert(state="NORMAL")
+    [notice] = world.wait(10 * MINUTE)
+    assert [(item.kind, item.severity) for item in notice.items] == [("resolved", "error")]
+    assert [each.severity for each in world.incidents()] == ["critical"]
+
+
+def test_without_an_id_a_severity_alone_does_not_reach_what_fires_later(world: World) -> None:
+    world.command("ack", severity="critical")
+    world.wait(1 * MINUTE)
+    world.alert()
+    assert world.status() == Status.FIRING
+
+
+def test_a_notice_is_made_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    world = World(tmp_path / "db", routes=("pager",))
+    world.alert()
+    world.store._db.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON outbox BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+    )
+    with pytest.raises(sqlite3.Error):
+        world.wait(1 * HOUR)
+    world.store._db.execute("DROP TRIGGER full")
+    world.restart()
+    assert told(world.wait(0)) == [["firing rack-1"]]
+    assert world.store._db.execute("SELECT count(*) FROM outbox").fetchone() == (1,)
+    world.close()
+
+
+def test_the_database_of_an_earlier_version_is_taken_over_with_what_became_of_its_alerts(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "db"
+    alerts = [
+        new_alert(1, T0, "rack-1", "WARNING", "error"),
+        new_alert(2, T0, "rack-2", "WARNING", "error"),
+        new_alert(3, T0, "rack-2", "NORMAL", "info"),
+    ]
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(VERSION_1)
+        db.execute("INSERT INTO source VALUES ('alerts', 'id-1')")
+        db.execute("INSERT INTO offsets VALUES (0, 3)")
+        db.execute("INSERT INTO malformed VALUES (0, 9, 'nonsense', '2026-11-21T06:26:00.000Z')")
+        db.executemany(
+            "INSERT INTO alerts VALUES (?, ?, '2026-11-21T06:26:00.000Z', 0, ?, 1)",
+            [(alert.alert_id, encode(alert).decode(), offset) for offset, alert in enumerate(alerts)],
+        )
+        db.commit()
+    world = World(path)
+    assert world.store.next_offsets() == {0: 3} and world.store.next_offsets("commands") == {}
+    assert world.store.counts() == Counts(alerts=3, repeats=3, malformed=1)
+    world.store.bind("alerts", "id-1")
+    assert [(each.subject, each.status, each.repeats) for each in world.incidents()] == [
+        ("rack-2", Status.RESOLVED, 2),
+        ("rack-1", Status.FIRING, 1),
+    ]
+    assert told(world.wait(1 * HOUR)) == [["firing rack-1"]]
+    world.restart()
+    assert world.status() == Status.FIRING
+    world.close()
+
+
+VERSION_1 = """
+CREATE TABLE source (topic TEXT NOT NULL, topic_id TEXT NOT NULL) STRICT;
+CREATE TABLE offsets (partition INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL) STRICT;
+CREATE TABLE alerts (
+    alert_id TEXT PRIMARY KEY,
+    alert TEXT NOT NULL,
+    first_seen_time TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    repeats INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE malformed (
+    partition INTEGER NOT NULL,
+    offset INTEGER NOT NULL,
+    error TEXT NOT NULL,
+    seen_time TEXT NOT NULL,
+    PRIMARY KEY (partition, offset)
+) STRICT;
+CREATE TABLE log_files (path TEXT PRIMARY KEY, inode INTEGER NOT NULL, length INTEGER NOT NULL) STRICT;
+PRAGMA user_version = 1;
+"""
