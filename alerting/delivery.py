@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from alerting.notices import Notice
 from alerting.outbox import Outbox, Waiting
 from alerting.routes import Route, RouteError
 from events.times import now_ms, to_text
@@ -109,15 +110,23 @@ class Worker:
         waiting = self._outbox.head()
         if waiting is None:
             return LOOK_SECONDS
-        try:
-            self._route.send(waiting.notice)
-        except RouteError as error:
+        error = self._send(waiting.notice)
+        if error is not None:
             return self._failed(waiting, error)
         self._outbox.done(waiting, "delivered", to_text(now_ms()))
         if self._down:
             self._tell(f"The route {self._route.name} takes notices again.")
             self._down = False
         return 0.0
+
+    def _send(self, notice: Notice) -> RouteError | None:
+        try:
+            self._route.send(notice)
+        except RouteError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - others' code for a hundred services: its mistakes are this route's alone
+            return RouteError(type(error).__name__)
+        return None
 
     def _failed(self, waiting: Waiting, error: RouteError) -> float:
         tries = waiting.tries + 1

@@ -79,7 +79,7 @@ def body(notice: Notice) -> str:
     lines = [_line(item) for item in order[:MOST_LINES]]
     more = len(order) - MOST_LINES
     if more > 0:
-        lines.append(f"... and {more} more: python -m alerting history")
+        lines.append(f"... and {more} more: python -m alerting list")
     return "\n".join(lines)
 
 

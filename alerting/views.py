@@ -96,7 +96,7 @@ def incidents(
     """Return incidents, the newest first; with `limit` at most so many."""
     rows = db.execute(
         f"{_SELECT} WHERE (NOT ? OR end_time IS NULL) AND (? IS NULL OR rule = ?)"
-        " AND (? IS NULL OR ? IN (subject, site_id)) ORDER BY incidents.rowid DESC LIMIT ?",
+        " AND (? IS NULL OR ? IN (subject, site_id)) ORDER BY start_time DESC, incidents.rowid DESC LIMIT ?",
         (only_open, rule, rule, subject, subject, limit),
     )
     return [_incident(db, row, now_ms) for row in rows.fetchall()]

@@ -211,7 +211,7 @@ def test_a_storms_notice_names_twenty_the_worst_first_and_counts_the_others() ->
     items.append(msgspec.structs.replace(FIRING, severity="critical", subject="the-worst"))
     lines = body(notice_of(*items, open_count=1001)).splitlines()
     assert len(lines) == 21 and "the-worst" in lines[0]
-    assert lines[-1] == "... and 981 more: python -m alerting history"
+    assert lines[-1] == "... and 981 more: python -m alerting list"
     assert title(notice_of(RESOLVED, open_count=0, severity="info")) == "site-1: 1 resolved (nothing is open)"
 
 
@@ -310,6 +310,28 @@ def test_a_kill_between_sending_and_noting_it_sends_the_same_notice_again(
 
 def killed(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+class Broken:
+    """A route with a mistake in its code."""
+
+    name = "webhook"
+
+    def send(self, notice: Notice) -> None:
+        """Stumble."""
+        raise LookupError(notice.site_id)
+
+
+def test_a_mistake_in_a_services_code_is_that_routes_failure_alone(world: World, tmp_path: Path) -> None:
+    told: list[str] = []
+    world.alert()
+    world.wait(1 * HOUR)
+    work = worker(world, Broken(), tmp_path, told)
+    assert work.step() > 0
+    waiting = work._outbox.head()
+    assert waiting is not None and waiting.tries == 1
+    assert told == ["The route webhook took no notice (LookupError); it is tried again."]
+    work._outbox.close()
 
 
 def test_pauses_double_up_to_the_longest() -> None:
