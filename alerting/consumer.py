@@ -28,6 +28,10 @@ stopped, wiped and started in less, so records of another topic of the same name
 REMIND_SECONDS = 30.0
 """How often it is said that the broker is still away."""
 
+CATCH_UP_SECONDS = 60.0
+"""How long what people are told waits at the start for the end of the topics: what fired when the last process ended
+may be over by then, in records that are still to be read."""
+
 RETRY_SECONDS = 0.5
 POLL_MS = 500
 
@@ -58,23 +62,27 @@ def run(
 
     Return what this run logged, removed and passed over. A broker that goes away is waited for without bound
     (with `idle_exit_s`: for that long); `tell` hears about it. `each_round` is called every half second or so,
-    whether records come or not and whether the broker answers or not.
+    whether records come or not and whether the broker answers or not, once the start has caught up.
     """
     counts = Counts()
     stop = stop or Stop()
     with closing(Reader(bootstrap, topics, store, tell)) as reader:
         active = time.monotonic()
         away = _Away(bootstrap, tell)
+        caught_up, patient_until = False, time.monotonic() + CATCH_UP_SECONDS
         while not stop.requested:
-            each_round()
+            if caught_up or time.monotonic() > patient_until:
+                each_round()
             idle = idle_exit_s is not None and time.monotonic() - active >= idle_exit_s
             try:
                 reader.check_if_due()
                 records = reader.poll()
                 if records:
                     reader.check_if_due()
-                elif idle and reader.at_end():
-                    break
+                else:
+                    caught_up = caught_up or reader.at_end()
+                    if idle and reader.at_end():
+                        break
             except KafkaError as error:
                 reader.forget()
                 if idle:

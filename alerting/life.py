@@ -133,7 +133,8 @@ def _opened(before: Life | None, alert: Alert, place: Place) -> Life:
     return Life(
         rule=alert.rule,
         subject=alert.subject,
-        site_id=alert.site_id,
+        # What people know to be open at one site has to end there, wherever the rack has moved since.
+        site_id=before.site_id if before and before.told else alert.site_id,
         alert_id=alert.alert_id,
         firing=True,
         severity=alert.severity,
@@ -154,7 +155,6 @@ def _continued(life: Life, alert: Alert, place: Place) -> Life:
     rises = rank(alert.severity) > rank(life.severity)
     return replace(
         life,
-        site_id=alert.site_id,
         severity=alert.severity,
         worst=worst((life.worst, alert.severity)),
         summary=alert.summary,

@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +173,39 @@ def test_kills_at_any_moment_make_no_notice_twice_and_lose_none(
         for alert in alerts:
             made.setdefault(alert["labels"]["subject"], []).append(alert["annotations"]["notice_id"])
     assert all(len(set(ids)) == 1 for ids in made.values())  # a repeat after a kill is the same notice
+
+
+def test_after_a_restart_nobody_is_told_of_what_is_over_in_records_still_to_be_read(
+    topics: Kafka, receiver: Receiver, tmp_path: Path
+) -> None:
+    command = ("alerting", "run", f"--database={tmp_path / 'db'}", "--idle-exit=1", *AT_ONCE)
+    env = topics.env | {"ALERTING_WEBHOOK_URL": receiver.url}
+    fire(topics, 1)
+    assert run(*command, env=env).returncode == 0
+    with closing(sqlite3.connect(tmp_path / "db")) as db:
+        db.execute("UPDATE sites SET due_ms = 1")  # as after hours without a process
+        db.commit()
+    fire(topics, 2, state="NORMAL")
+    assert run(*command, "--remind-after=0.001", env=env).returncode == 0
+    firing, resolved = (alerts[0] for alerts in receiver.received)
+    assert firing["endsAt"] > resolved["endsAt"]
+
+
+def test_dead_letters_that_cannot_be_written_end_it_in_a_sentence_and_keep_the_notice(
+    topics: Kafka, receiver: Receiver, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    env = topics.env | {
+        "ALERTING_WEBHOOK_URL": f"http://127.0.0.1:{free_port()}/",
+        "ALERTING_DEAD_LETTERS": str(tmp_path / "file" / "dead"),
+    }
+    command = ("alerting", "run", f"--database={tmp_path / 'db'}", *AT_ONCE, "--tries=1")
+    fire(topics, 1)
+    done = run(*command, env=env)
+    assert done.returncode == 1
+    assert "could not be written" in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
+    assert run(*command, "--idle-exit=1", env=env | {"ALERTING_WEBHOOK_URL": receiver.url}).returncode == 0
+    assert len(receiver.received) == 1
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,22 @@ def test_an_outage_does_not_keep_the_end_of_what_was_told(world: World) -> None:
     assert told(world.wait(1 * HOUR)) == [["firing site-1", "resolved rack-1"]]
 
 
+def test_a_rack_that_moves_ends_where_people_know_it_to_be_open(world: World) -> None:
+    world.alert(site_id="north")
+    world.wait(10 * MINUTE)
+    world.alert(state="NORMAL", site_id="south")
+    world.alert(site_id="south")
+    world.alert(severity="critical", site_id="south")
+    world.wait(10 * MINUTE)
+    world.alert(state="NORMAL", site_id="south")
+    world.wait(10 * MINUTE)
+    assert [(notice.site_id, notice.open_count) for notice in world.notices] == [("north", 1)] * 2 + [
+        ("north", 0)
+    ]
+    world.alert(site_id="south")
+    assert [notice.site_id for notice in world.wait(10 * MINUTE)] == ["south"]
+
+
 def test_repeats_are_counted_for_the_incident_they_belong_to(world: World) -> None:
     first = world.alert()
     end = world.alert(state="NORMAL")
@@ -336,7 +352,7 @@ def test_a_record_that_is_no_command_is_counted_and_passed_over(world: World, va
 
 def test_a_command_that_is_sent_twice_counts_once(world: World) -> None:
     silence = world.silence(2 * HOUR)
-    world.command("unsilence")
+    world.command("unsilence", until=to_text(world.now_ms + HOUR))
     world.send_command(encode(silence))
     world.alert()
     assert world.status() == Status.FIRING
