@@ -83,23 +83,14 @@ def run(
     up neither the log nor the other routes; what it never took is in a file of dead letters beside the database.
     docs/alerting.md has all of it.
     """
-    times = Times(group_wait, group_interval, remind_after, flap_changes, flap_window)
     if not remind_after:
         raise cli.PersonError("reminders without a pause would be without end: check --remind-after.")
+    times = Times(group_wait, group_interval, remind_after, flap_changes, flap_window)
     patience = Patience(tries, retry_first / 1000, retry_longest / 1000)
     shared, route_settings = settings.load(), config.load()
     routes = route_settings.routes()
     stop = consumer.Stop()
-    signals: list[int] = []
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        if stop.requested:
-            raise KeyboardInterrupt  # asked twice: at once, without the summary
-        stop.requested = True
-        signals.append(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
+    signals = _obey_signals(stop)
     path = database_path(database)
     dead_letters = route_settings.alerting_dead_letters or path.with_name(path.name + ".dead-letters.jsonl")
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -112,15 +103,6 @@ def run(
         ):
             names = [route.name for route in routes]
             _tell_of_routes(names, store)
-
-            def each_round() -> None:
-                deliveries.check()
-                for notice in store.flush(now_ms(), names):
-                    if names:
-                        _tell(
-                            f"Notice {notice.notice_id[:8]} to {', '.join(names)}: {visible(title(notice))}"
-                        )
-
             counts = consumer.run(
                 shared.kafka_bootstrap_servers,
                 {"alerts": shared.topic(topics.ALERTS), "commands": shared.topic(topics.ALERT_COMMANDS)},
@@ -129,9 +111,8 @@ def run(
                 idle_exit_s=idle_exit,
                 stop=stop,
                 tell=_tell,
-                each_round=each_round,
+                each_round=lambda: _tell_people(store, deliveries, names),
             )
-            each_round()
             _tell(f"Logged {counts}. Since the database was begun: {store.counts()}.")
     except BrokenPipeError:
         sys.stdout = None  # or Python complains once more when it ends
@@ -140,11 +121,34 @@ def run(
         ) from None
     except (sqlite3.Error, OSError) as error:
         raise cli.PersonError(
-            f"{path}, the log file or {dead_letters} could not be written ({error}): what was logged before is kept; "
-            "make room or correct the paths, and start again."
+            f"{path}, the log file or {dead_letters} could not be written ({error}): what was logged before is "
+            "kept; make room or correct the paths, and start again."
         ) from None
     if signal.SIGINT in signals:
         raise typer.Exit(130)
+
+
+def _obey_signals(stop: consumer.Stop) -> list[int]:
+    """Have SIGINT and SIGTERM ask for the end; return the list into which those that came are put."""
+    signals: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if stop.requested:
+            raise KeyboardInterrupt  # asked twice: at once, without the summary
+        stop.requested = True
+        signals.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    return signals
+
+
+def _tell_people(store: Store, deliveries: Deliveries, routes: list[str]) -> None:
+    """Make the notices that are due, for the threads of the routes to deliver; raise what ended one of those."""
+    deliveries.check()
+    for notice in store.flush(now_ms(), routes):
+        if routes:
+            _tell(f"Notice {notice.notice_id[:8]} to {', '.join(routes)}: {visible(title(notice))}")
 
 
 @app.command("counts")
@@ -176,7 +180,6 @@ app.add_typer(people.app)
 
 if __name__ == "__main__":
     for name in ("kafka", "apprise"):
-        logging.getLogger(name).setLevel(
-            logging.CRITICAL
-        )  # they tell every failed attempt; we tell the change
+        # They tell every failed attempt; we tell the change.
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     cli.run(app, "alerting")

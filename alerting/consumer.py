@@ -82,6 +82,7 @@ def run(
                 else:
                     caught_up = caught_up or reader.at_end()
                     if idle and reader.at_end():
+                        each_round()
                         break
             except KafkaError as error:
                 reader.forget()
