@@ -1,4 +1,4 @@
-"""The book of lives: the rules of `alerting.life` applied to what the database holds, one record at a time.
+"""The book of lives: `alerting.life` and `alerting.telling` applied to what the database holds, a record at a time.
 
 Every function works inside the caller's transaction, or on a connection that only reads.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from alerting import life as rules
+from alerting import telling
 from alerting.life import Ack, Hold, Life, Place, Times
 from alerting.notices import Notice
 from events.records import Alert, AlertCommand
@@ -91,7 +92,7 @@ def flush(db: sqlite3.Connection, now_ms: int, times: Times, routes: Sequence[st
     due = db.execute("SELECT site_id, last_ms FROM sites WHERE due_ms <= ? ORDER BY due_ms", (now_ms,))
     notices = []
     for site_id, before_ms in due.fetchall():
-        result = rules.flush(site_id, with_holds(db, _watched(db, site_id), now_ms), now_ms, times)
+        result = telling.flush(site_id, with_holds(db, _watched(db, site_id), now_ms), now_ms, times)
         for life in result.lives:
             _save(db, life)
         last_ms = now_ms if result.notice else before_ms

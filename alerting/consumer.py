@@ -14,7 +14,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, for_code
 
 from alerting import lines
-from alerting.store import Counts, Malformed, Source, SourceRecord, Store
+from alerting.incoming import Malformed, Source, SourceRecord
+from alerting.store import Counts, Store
 from events.cli import PersonError
 from events.times import now_ms, to_text
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from alerting.store import NewAlert, Store
+from alerting.incoming import NewAlert
+from alerting.store import Store
 from events.cli import PersonError
 from events.times import to_ms
 

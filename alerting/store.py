@@ -11,52 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
-
-import msgspec
 
 from alerting import book, outbox, tables
+from alerting.incoming import Malformed, NewAlert, Source, SourceRecord, read_alert, read_command
 from alerting.life import Place, Times
 from alerting.notices import Notice
 from events.cli import PersonError
-from events.records import Alert, AlertCommand
 from events.times import to_ms
-
-Source = Literal["alerts", "commands"]
-"""The two topics that are read, by what they are to alerting."""
-
-R = TypeVar("R", Alert, AlertCommand)
-
-
-class SourceRecord(Protocol):
-    """What is needed of a consumed record."""
-
-    @property
-    def partition(self) -> int: ...  # noqa: D102 - the names are Kafka's
-    @property
-    def offset(self) -> int: ...  # noqa: D102
-    @property
-    def timestamp(self) -> int: ...  # noqa: D102
-    @property
-    def value(self) -> bytes | None: ...  # noqa: D102
-
-
-@dataclass(frozen=True, slots=True)
-class NewAlert:
-    """An alert seen for the first time: decoded, as the text that came, and when."""
-
-    alert: Alert
-    text: str
-    first_seen_time: str
-
-
-@dataclass(frozen=True, slots=True)
-class Malformed:
-    """A record that is not an alert or a command, whichever belongs there, and why."""
-
-    partition: int
-    offset: int
-    error: str
 
 
 @dataclass(slots=True)
@@ -133,7 +94,7 @@ class Store:
         ).fetchall()
         for text, seen_time, partition in rows:
             try:
-                new = NewAlert(_read(text.encode(), _ALERT), text, seen_time)
+                new = read_alert(text.encode(), seen_time)
             except ValueError:
                 continue  # the earlier version did not look whether there is such a day
             self._enter(new, Place(partition, 0))
@@ -187,8 +148,7 @@ class Store:
         taken = Taken()
 
         def take_one(record: SourceRecord) -> None:
-            alert = _read(record.value, _ALERT)
-            new = NewAlert(alert, (record.value or b"").decode("utf-8"), seen_time)
+            new = read_alert(record.value, seen_time)
             if self._insert(new, record):
                 taken.alerts.append(new)
                 self._enter(new, Place(record.partition, record.timestamp))
@@ -202,7 +162,7 @@ class Store:
         """Take what people did, inside a `transaction`; return the records that are no commands."""
 
         def take_one(record: SourceRecord) -> None:
-            book.take_command(self._db, _read_command(record.value), to_ms(seen_time), self._times)
+            book.take_command(self._db, read_command(record.value), to_ms(seen_time), self._times)
 
         return self._each("commands", records, seen_time, take_one)
 
@@ -294,34 +254,3 @@ def _counts(db: sqlite3.Connection) -> Counts:
             " (SELECT count(*) FROM malformed)"
         ).fetchone()
     )
-
-
-def _read(value: bytes | None, decoder: "msgspec.json.Decoder[R]") -> R:
-    """Decode a record; raise `ValueError` that says what is wrong with it."""
-    if value is None:
-        raise ValueError("it has no value")
-    try:
-        record = decoder.decode(value)
-        value.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from None
-    for moment in (record.event_time, getattr(record, "detected_time", None), getattr(record, "until", None)):
-        if moment is not None:
-            to_ms(moment)  # the pattern lets a 30 February through
-    return record
-
-
-def _read_command(value: bytes | None) -> AlertCommand:
-    """Decode a command; raise `ValueError` that says what is wrong with it."""
-    command = _read(value, _COMMAND)
-    if command.command == "silence" and command.until is None:
-        raise ValueError("a silence needs an end, until")
-    return command
-
-
-_ALERT = msgspec.json.Decoder(Alert)
-_COMMAND = msgspec.json.Decoder(AlertCommand)

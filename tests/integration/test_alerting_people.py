@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 import pytest
 
 from events.records import encode
+from events.times import now_ms
 from events.topics import ALERT_COMMANDS, ALERTS
 from tests.alerting import T0, new_alert
 from tests.support import ROOT, Kafka, above, equal_to, eventually, free_port, kill, program, run
@@ -173,6 +175,37 @@ def test_kills_at_any_moment_make_no_notice_twice_and_lose_none(
         for alert in alerts:
             made.setdefault(alert["labels"]["subject"], []).append(alert["annotations"]["notice_id"])
     assert all(len(set(ids)) == 1 for ids in made.values())  # a repeat after a kill is the same notice
+
+
+def test_a_storm_is_all_in_the_log_and_at_most_two_notices_a_site(
+    topics: Kafka, receiver: Receiver, tmp_path: Path
+) -> None:
+    racks, rounds, sites = 1000, 10, 20
+    log_file = tmp_path / "alerts.jsonl"
+    begin_ms = now_ms() - 60_000
+    storm = [
+        new_alert(
+            turn * racks + rack,
+            begin_ms + turn * 6000 + rack,
+            f"rack-{rack:04d}",
+            "NORMAL" if turn % 2 else "WARNING",
+            "info" if turn % 2 else "error",
+            site_id=f"site-{rack % sites}",
+        )
+        for turn in range(rounds)
+        for rack in range(racks)
+    ]
+    topics.send(ALERTS, [(alert.subject, encode(alert)) for alert in storm])
+    command = ("alerting", "run", f"--database={tmp_path / 'db'}", f"--log-file={log_file}", "--group-wait=1")
+    done = run(*command, "--idle-exit=3", env=topics.env | {"ALERTING_WEBHOOK_URL": receiver.url})
+    assert done.returncode == 0, done.stderr
+    logged = [json.loads(line)["alert_id"] for line in log_file.read_bytes().splitlines()]
+    assert sorted(logged) == sorted(alert.alert_id for alert in storm)
+    notices = Counter(alerts[0]["labels"]["site_id"] for alerts in receiver.received)
+    assert set(notices) == {f"site-{site}" for site in range(sites)} and max(notices.values()) <= 2
+    assert {each["labels"]["subject"] for alerts in receiver.received for each in alerts} == {
+        alert.subject for alert in storm
+    }
 
 
 def test_after_a_restart_nobody_is_told_of_what_is_over_in_records_still_to_be_read(
