@@ -1,19 +1,21 @@
-"""Read the topic `alerts` from where the database says, and hand on each alert once.
+"""Read alerts and commands from where the database says, and hand on each alert once.
 
 Kafka's own consumer groups have no part in this: an offset committed there could not be committed together
 with the alerts. One process reads all partitions; those added while it runs are found within `CHECK_SECONDS`.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, for_code
 
 from alerting import lines
-from alerting.store import Counts, SourceRecord, Store
+from alerting.incoming import Malformed, Source, SourceRecord
+from alerting.store import Counts, Store
 from events.cli import PersonError
 from events.times import now_ms, to_text
 
@@ -27,6 +29,10 @@ stopped, wiped and started in less, so records of another topic of the same name
 REMIND_SECONDS = 30.0
 """How often it is said that the broker is still away."""
 
+CATCH_UP_SECONDS = 60.0
+"""How long what people are told waits at the start for the end of the topics: what fired when the last process ended
+may be over by then, in records that are still to be read."""
+
 RETRY_SECONDS = 0.5
 POLL_MS = 500
 
@@ -38,35 +44,47 @@ class Stop:
     requested: bool = False
 
 
+Batch = dict[Source, list[SourceRecord]]
+"""What one poll brought of each topic."""
+
+
 def run(
     bootstrap: str,
-    topic: str,
+    topics: Mapping[Source, str],
     store: Store,
     log_file: lines.LogFile | None = None,
     *,
     idle_exit_s: float | None = None,
     stop: Stop | None = None,
     tell: Callable[[str], None] = lambda _: None,
+    each_round: Callable[[], None] = lambda: None,
 ) -> Counts:
     """Log alerts until asked to stop, or until nothing new came for `idle_exit_s` and the end is reached.
 
     Return what this run logged, removed and passed over. A broker that goes away is waited for without bound
-    (with `idle_exit_s`: for that long); `tell` hears about it.
+    (with `idle_exit_s`: for that long); `tell` hears about it. `each_round` is called every half second or so,
+    whether records come or not and whether the broker answers or not, once the start has caught up.
     """
     counts = Counts()
     stop = stop or Stop()
-    with closing(Reader(bootstrap, topic, store, tell)) as reader:
+    with closing(Reader(bootstrap, topics, store, tell)) as reader:
         active = time.monotonic()
         away = _Away(bootstrap, tell)
+        caught_up, patient_until = False, time.monotonic() + CATCH_UP_SECONDS
         while not stop.requested:
+            if caught_up or time.monotonic() > patient_until:
+                each_round()
             idle = idle_exit_s is not None and time.monotonic() - active >= idle_exit_s
             try:
                 reader.check_if_due()
                 records = reader.poll()
                 if records:
                     reader.check_if_due()
-                elif idle and reader.at_end():
-                    break
+                else:
+                    caught_up = caught_up or reader.at_end()
+                    if idle and reader.at_end():
+                        each_round()
+                        break
             except KafkaError as error:
                 reader.forget()
                 if idle:
@@ -84,14 +102,16 @@ def run(
 
 
 def _take(
-    records: Iterable[SourceRecord],
+    batch: Batch,
     store: Store,
     log_file: lines.LogFile | None,
     counts: Counts,
     tell: Callable[[str], None],
 ) -> None:
+    now = to_text(now_ms())
     with store.transaction():
-        taken = store.take(records, to_text(now_ms()))
+        bad_commands = store.take_commands(batch.get("commands", ()), now)
+        taken = store.take(batch.get("alerts", ()), now)
         if log_file is not None:
             log_file.append(taken.alerts)
         # Last before the commit: a kill in between shows a batch twice, the other order would lose it. What
@@ -99,10 +119,15 @@ def _take(
         lines.show(taken.alerts)
     counts.alerts += len(taken.alerts)
     counts.repeats += taken.repeats
-    counts.malformed += len(taken.malformed)
+    counts.malformed += len(taken.malformed) + len(bad_commands)
     for bad in taken.malformed:
-        where = f"partition {bad.partition}, offset {bad.offset}"
-        tell(f"A record is no alert and was passed over ({where}): {bad.error}.")
+        tell(f"A record is no alert and was passed over ({_where(bad)}): {bad.error}.")
+    for bad in bad_commands:
+        tell(f"A record is no command and was passed over ({_where(bad)}): {bad.error}.")
+
+
+def _where(bad: Malformed) -> str:
+    return f"partition {bad.partition}, offset {bad.offset}"
 
 
 class _Away:
@@ -129,15 +154,18 @@ class _Away:
 
 
 class Reader:
-    """The position in the topic: a consumer, and an admin client that tells which topic it is."""
+    """The position in the topics: a consumer, and an admin client that tells which topics they are."""
 
-    def __init__(self, bootstrap: str, topic: str, store: Store, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, bootstrap: str, topics: Mapping[Source, str], store: Store, tell: Callable[[str], None]
+    ) -> None:
         self.bootstrap = bootstrap
-        self._topic = topic
+        self._topics = topics
+        self._sources = {topic: source for source, topic in topics.items()}
         self._store = store
         self._tell = tell
         self._checked = float("-inf")
-        self._found = False
+        self._found: set[str] = set()
         common = {
             "bootstrap_servers": bootstrap.split(","),
             "bootstrap_timeout_ms": BOOTSTRAP_SECONDS * 1000,
@@ -163,41 +191,48 @@ class Reader:
         self._admin.close()
 
     def check(self) -> None:
-        """See that the topic is the database's, and take up the partitions that are not read yet.
+        """See that the topics are the database's, and take up the partitions that are not read yet.
 
-        Raise `KafkaError` when the broker is away, `PersonError` when the topic is another or never was.
+        Raise `KafkaError` when the broker is away, `PersonError` when a topic is another or never was.
         """
-        (found,) = self._admin.describe_topics([self._topic])
-        error = for_code(found["error_code"])
-        if error is UnknownTopicOrPartitionError and not self._found:
-            raise PersonError(
-                f"the topic {self._topic} does not exist on {self.bootstrap}: create the topics with "
-                "`python -m broker topics`, or check TOPIC_PREFIX."
-            )
-        if found["error_code"]:
-            raise error(self._topic)
-        self._store.bind(self._topic, str(found["topic_id"]))
-        self._found = True
-        parts = {TopicPartition(self._topic, part["partition_index"]) for part in found["partitions"]}
+        found = {each["name"]: each for each in self._admin.describe_topics(list(self._sources))}
+        parts = {part for topic in self._sources for part in self._check_topic(topic, found[topic])}
         new = parts - self._consumer.assignment()
         if new:
             self._consumer.assign(parts)  # what was assigned before keeps its position
             self._place(new)
         self._checked = time.monotonic()
 
+    def _check_topic(self, topic: str, found: dict[str, Any]) -> list[TopicPartition]:
+        """See that a topic is the database's, and return its partitions."""
+        error = for_code(found["error_code"])
+        if error is UnknownTopicOrPartitionError and topic not in self._found:
+            raise PersonError(
+                f"the topic {topic} does not exist on {self.bootstrap}: create the topics with "
+                "`python -m broker topics`, or check TOPIC_PREFIX."
+            )
+        if found["error_code"]:
+            raise error(topic)
+        self._store.bind(topic, str(found["topic_id"]), self._sources[topic])
+        self._found.add(topic)
+        return [TopicPartition(topic, part["partition_index"]) for part in found["partitions"]]
+
     def check_if_due(self) -> None:
         """Check when the last check is older than `CHECK_SECONDS`."""
         if time.monotonic() - self._checked > CHECK_SECONDS:
             self.check()
 
-    def poll(self) -> list[SourceRecord]:
-        """Return the records that came, each partition's in order."""
+    def poll(self) -> Batch:
+        """Return the records that came of each topic, each partition's in order; empty: none came."""
         try:
             batches = self._consumer.poll(timeout_ms=POLL_MS)
         except OffsetOutOfRangeError as error:
             self._place(error.args[0])
-            return []
-        return [record for batch in batches.values() for record in batch]
+            return {}
+        found: Batch = {}
+        for part, records in batches.items():
+            found.setdefault(self._sources[part.topic], []).extend(records)
+        return found
 
     def forget(self) -> None:
         """Drop the positions, so that the next check takes them from the database again."""
@@ -213,16 +248,17 @@ class Reader:
         parts = list(parts)
         begins = self._consumer.beginning_offsets(parts, timeout_ms=5000)
         ends = self._consumer.end_offsets(parts, timeout_ms=5000)
-        taken = self._store.next_offsets()
         for part in parts:
+            taken = self._store.next_offsets(self._sources[part.topic])
             next_offset = taken.get(part.partition, begins[part])
             if next_offset > ends[part]:
                 raise PersonError(
-                    f"partition {part.partition} of {self._topic} ends at offset {ends[part]}, but was read "
+                    f"partition {part.partition} of {part.topic} ends at offset {ends[part]}, but was read "
                     f"up to {next_offset}: the broker lost records. Choose another file than "
                     f"{self._store.path} with --database."
                 )
             if next_offset < begins[part]:
                 lost = begins[part] - next_offset
-                self._tell(f"{lost} records of partition {part.partition} expired before they were read.")
+                where = f"partition {part.partition} of {part.topic}"
+                self._tell(f"{lost} records of {where} expired before they were read.")
             self._consumer.seek(part, max(next_offset, begins[part]))

@@ -10,7 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from alerting.store import NewAlert, Store
+from alerting.incoming import NewAlert
+from alerting.store import Store
 from events.cli import PersonError
 from events.times import to_ms
 
@@ -30,8 +31,8 @@ def person_line(new: NewAlert) -> Text:
     return Text.assemble(
         (f"{alert.event_time} ", "dim"),
         (f"{alert.severity:<8} ", COLOURS[alert.severity]),
-        f"{alert.state:<7} {alert.rule:<16} {_visible(alert.subject)} at {_visible(alert.site_id)}: ",
-        _visible(alert.summary),
+        f"{alert.state:<7} {alert.rule:<16} {visible(alert.subject)} at {visible(alert.site_id)}: ",
+        visible(alert.summary),
         (f" (detected after {seconds:.1f} s)", "dim"),
     )
 
@@ -114,6 +115,6 @@ class LogFile:
         os.close(self._fd)
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Return the text with what could move the cursor or recolour the terminal replaced."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

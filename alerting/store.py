@@ -1,79 +1,28 @@
-"""What alerting remembers: the alerts seen, how far each partition was read, and how long the log file is.
+"""What alerting remembers: alerts and what became of them, how far it has read, how long the log file is.
 
-All of it is one SQLite file, and every batch of records is one transaction: the alerts, the offsets behind
-them and the length of the log file move together or not at all, so a kill at any moment leaves a whole past.
+All of it is one SQLite file, and every batch of records is one transaction: the alerts, their states, the
+notices due, the offsets behind them and the length of the log file move together or not at all, so a kill at any
+moment leaves a whole past.
 """
 
 import fcntl
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-import msgspec
-
+from alerting import book, outbox, tables
+from alerting.incoming import Malformed, NewAlert, Source, SourceRecord, read_alert, read_command
+from alerting.life import Place, Times
+from alerting.notices import Notice
 from events.cli import PersonError
-from events.records import Alert
-
-FORMAT = 1
-"""The version of the tables, in SQLite's `user_version`."""
-
-TABLES = """
-CREATE TABLE source (topic TEXT NOT NULL, topic_id TEXT NOT NULL) STRICT;
-CREATE TABLE offsets (partition INTEGER PRIMARY KEY, next_offset INTEGER NOT NULL) STRICT;
-CREATE TABLE alerts (
-    alert_id TEXT PRIMARY KEY,
-    alert TEXT NOT NULL,            -- the record's JSON, with any field that this version does not know
-    first_seen_time TEXT NOT NULL,
-    partition INTEGER NOT NULL,
-    offset INTEGER NOT NULL,
-    repeats INTEGER NOT NULL DEFAULT 0
-) STRICT;
-CREATE TABLE malformed (
-    partition INTEGER NOT NULL,
-    offset INTEGER NOT NULL,
-    error TEXT NOT NULL,
-    seen_time TEXT NOT NULL,
-    PRIMARY KEY (partition, offset)
-) STRICT;
-CREATE TABLE log_files (path TEXT PRIMARY KEY, inode INTEGER NOT NULL, length INTEGER NOT NULL) STRICT;
-"""
-
-
-class SourceRecord(Protocol):
-    """What is needed of a consumed record."""
-
-    @property
-    def partition(self) -> int: ...  # noqa: D102 - the names are Kafka's
-    @property
-    def offset(self) -> int: ...  # noqa: D102
-    @property
-    def value(self) -> bytes | None: ...  # noqa: D102
-
-
-@dataclass(frozen=True, slots=True)
-class NewAlert:
-    """An alert seen for the first time: decoded, as the text that came, and when."""
-
-    alert: Alert
-    text: str
-    first_seen_time: str
-
-
-@dataclass(frozen=True, slots=True)
-class Malformed:
-    """A record that is not an alert, and why."""
-
-    partition: int
-    offset: int
-    error: str
+from events.times import to_ms
 
 
 @dataclass(slots=True)
 class Counts:
-    """How many alerts were logged, repeats removed, and records set aside because they are not alerts."""
+    """How many alerts were logged, repeats removed, and records set aside because they could not be read."""
 
     alerts: int = 0
     repeats: int = 0
@@ -93,10 +42,14 @@ class Taken:
 
 
 class Store:
-    """The database of one alerting process. Open it with `with`: another process cannot while it is open."""
+    """The database of one alerting process. Open it with `with`: another process cannot while it is open.
 
-    def __init__(self, path: Path) -> None:
+    `times` says when people are told.
+    """
+
+    def __init__(self, path: Path, times: Times | None = None) -> None:
         self.path = path
+        self._times = times or Times()
         with ExitStack() as opened:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,8 +71,8 @@ class Store:
             self._opened = opened.pop_all()
 
     def _prepare(self) -> None:
-        (found,) = self._db.execute("PRAGMA user_version").fetchone()
-        if found != FORMAT and (found or self._db.execute("SELECT 1 FROM sqlite_master").fetchone()):
+        found = tables.version(self._db)
+        if found is None:
             raise PersonError(
                 f"{self.path} is not a database of this version of alerting: choose another with --database."
             )
@@ -127,8 +80,25 @@ class Store:
         # A process that is killed loses nothing in this mode. A power cut may take the last transactions, but
         # whole and in order: that is only an earlier past of the same kind, and Kafka has what came after it.
         self._db.execute("PRAGMA synchronous = NORMAL")
-        if found != FORMAT:
-            self._db.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
+        if found == 0:
+            tables.create(self._db)
+        elif found < tables.FORMAT:
+            with self.transaction():
+                tables.upgrade(self._db)
+                self._relive()
+
+    def _relive(self) -> None:
+        """Find out what became of the alerts that an earlier version logged."""
+        rows = self._db.execute(
+            "SELECT alert, first_seen_time, partition FROM alerts ORDER BY rowid"
+        ).fetchall()
+        for text, seen_time, partition in rows:
+            try:
+                new = read_alert(text.encode(), seen_time)
+            except ValueError:
+                continue  # the earlier version did not look whether there is such a day
+            self._enter(new, Place(partition, 0))
+        book.forget_untold(self._db)
 
     def __enter__(self) -> "Store":
         return self
@@ -148,14 +118,14 @@ class Store:
                 self._db.execute("ROLLBACK")
             raise
 
-    def bind(self, topic: str, topic_id: str) -> None:
+    def bind(self, topic: str, topic_id: str, source: Source = "alerts") -> None:
         """Tie a new database to its topic; raise `PersonError` when it belongs to another.
 
         A topic's id is drawn when the topic is created, so it also tells a cluster from one begun anew.
         """
-        known = self._db.execute("SELECT topic, topic_id FROM source").fetchone()
+        known = self._db.execute("SELECT topic, topic_id FROM source WHERE source = ?", (source,)).fetchone()
         if known is None:
-            self._db.execute("INSERT INTO source VALUES (?, ?)", (topic, topic_id))
+            self._db.execute("INSERT INTO source VALUES (?, ?, ?)", (source, topic, topic_id))
         elif known != (topic, topic_id):
             which = (
                 f"an earlier topic {topic}, made anew since (`broker up --fresh`) or on another broker"
@@ -167,42 +137,94 @@ class Store:
                 "or remove it to log all alerts of this topic."
             )
 
-    def next_offsets(self) -> dict[int, int]:
+    def next_offsets(self, source: Source = "alerts") -> dict[int, int]:
         """Return for each partition that was read the offset of its first record not yet taken."""
-        return dict(self._db.execute("SELECT partition, next_offset FROM offsets"))
+        return dict(
+            self._db.execute("SELECT partition, next_offset FROM offsets WHERE source = ?", (source,))
+        )
 
     def take(self, records: Iterable[SourceRecord], seen_time: str) -> Taken:
-        """Take records in their order, inside a `transaction`; those taken before are passed over."""
+        """Take alerts in their order, inside a `transaction`; those taken before are passed over."""
         taken = Taken()
-        next_offsets = self.next_offsets()
+
+        def take_one(record: SourceRecord) -> None:
+            new = read_alert(record.value, seen_time)
+            if self._insert(new, record):
+                taken.alerts.append(new)
+                self._enter(new, Place(record.partition, record.timestamp))
+            else:
+                taken.repeats += 1
+
+        taken.malformed = self._each("alerts", records, seen_time, take_one)
+        return taken
+
+    def take_commands(self, records: Iterable[SourceRecord], seen_time: str) -> list[Malformed]:
+        """Take what people did, inside a `transaction`; return the records that are no commands."""
+
+        def take_one(record: SourceRecord) -> None:
+            book.take_command(self._db, read_command(record.value), to_ms(seen_time), self._times)
+
+        return self._each("commands", records, seen_time, take_one)
+
+    def _each(
+        self,
+        source: Source,
+        records: Iterable[SourceRecord],
+        seen_time: str,
+        take_one: Callable[[SourceRecord], None],
+    ) -> list[Malformed]:
+        """Have each record taken that was not before, set aside what raises `ValueError`, move the offsets."""
+        malformed = []
+        next_offsets = self.next_offsets(source)
         for record in records:
             if record.offset < next_offsets.get(record.partition, 0):
                 continue
             next_offsets[record.partition] = record.offset + 1
             try:
-                new = _read(record.value, seen_time)
+                take_one(record)
             except ValueError as error:
                 bad = Malformed(record.partition, record.offset, str(error))
                 self._db.execute(
-                    "INSERT INTO malformed VALUES (?, ?, ?, ?)",
-                    (bad.partition, bad.offset, bad.error, seen_time),
+                    "INSERT INTO malformed VALUES (?, ?, ?, ?, ?)",
+                    (source, bad.partition, bad.offset, bad.error, seen_time),
                 )
-                taken.malformed.append(bad)
-                continue
-            inserted = self._db.execute(
-                "INSERT INTO alerts (alert_id, alert, first_seen_time, partition, offset)"
-                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (alert_id) DO NOTHING",
-                (new.alert.alert_id, new.text, seen_time, record.partition, record.offset),
+                malformed.append(bad)
+        self._db.executemany(
+            "INSERT OR REPLACE INTO offsets VALUES (?, ?, ?)",
+            [(source, partition, offset) for partition, offset in next_offsets.items()],
+        )
+        return malformed
+
+    def _insert(self, new: NewAlert, record: SourceRecord) -> bool:
+        """Keep an alert and return True, or count it as a repeat."""
+        inserted = self._db.execute(
+            "INSERT INTO alerts (alert_id, alert, first_seen_time, partition, offset)"
+            " VALUES (?, ?, ?, ?, ?) ON CONFLICT (alert_id) DO NOTHING",
+            (new.alert.alert_id, new.text, new.first_seen_time, record.partition, record.offset),
+        )
+        if not inserted.rowcount:
+            self._db.execute(
+                "UPDATE alerts SET repeats = repeats + 1 WHERE alert_id = ?", (new.alert.alert_id,)
             )
-            if inserted.rowcount:
-                taken.alerts.append(new)
-            else:
-                self._db.execute(
-                    "UPDATE alerts SET repeats = repeats + 1 WHERE alert_id = ?", (new.alert.alert_id,)
-                )
-                taken.repeats += 1
-        self._db.executemany("INSERT OR REPLACE INTO offsets VALUES (?, ?)", next_offsets.items())
-        return taken
+        return inserted.rowcount > 0
+
+    def _enter(self, new: NewAlert, place: Place) -> None:
+        """Let an alert begin, change or end its incident."""
+        seen_ms = to_ms(new.first_seen_time)
+        incident = book.take_alert(self._db, new.alert, place, seen_ms, self._times)
+        self._db.execute("UPDATE alerts SET incident = ? WHERE alert_id = ?", (incident, new.alert.alert_id))
+
+    def flush(self, now_ms: int, routes: Sequence[str] = ()) -> list[Notice]:
+        """Make the notices that are due and queue them for the routes, as one step; return them."""
+        due = self._db.execute("SELECT 1 FROM sites WHERE due_ms <= ?", (now_ms,)).fetchone()
+        if due is None:
+            return []
+        with self.transaction():
+            return book.flush(self._db, now_ms, self._times, routes)
+
+    def waiting_elsewhere(self, routes: Sequence[str]) -> dict[str, int]:
+        """Return how many notices wait for each route that is not among these."""
+        return outbox.waiting_elsewhere(self._db, routes)
 
     def log_file(self, path: Path) -> tuple[int, int] | None:
         """Return the inode and the length that were committed for a log file, or None for a new one."""
@@ -232,20 +254,3 @@ def _counts(db: sqlite3.Connection) -> Counts:
             " (SELECT count(*) FROM malformed)"
         ).fetchone()
     )
-
-
-def _read(value: bytes | None, seen_time: str) -> NewAlert:
-    """Decode a record; raise `ValueError` that says what is wrong with it."""
-    if value is None:
-        raise ValueError("it has no value")
-    try:
-        return NewAlert(_DECODER.decode(value), value.decode("utf-8"), seen_time)
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except msgspec.DecodeError as error:
-        raise ValueError(str(error)) from None
-
-
-_DECODER = msgspec.json.Decoder(Alert)

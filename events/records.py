@@ -31,6 +31,7 @@ Action = Literal["open", "close", "view", "purchase"]
 Rule = Literal["rack-overheating", "lost-signal", "silent-sensor", "weak-signal", "site-outage"]
 State = Literal["WARNING", "NORMAL"]
 Severity = Literal["critical", "error", "warning", "info"]
+Command = Literal["ack", "silence", "unsilence"]
 
 
 class Event(Struct, kw_only=True, omit_defaults=True):
@@ -93,15 +94,22 @@ class UserAction(Event, kw_only=True):
 
 
 class AlertCommand(Struct, kw_only=True, omit_defaults=True):
-    """What a person did to alerts."""
+    """What a person did to alerts. Two records with the same `command_id` are one command sent twice.
+
+    A silence has an end, `until`; its subject is a rack, or a site for everything there. An `ack` says by
+    `alert_id` (of the alert that opened it) and `severity` what the person saw; without them it means what was
+    firing at its `event_time`.
+    """
 
     command_id: Id
-    command: Literal["ack", "silence", "unsilence"]
+    command: Command
     rule: Rule
     subject: Id
     by: str
     event_time: Instant
     until: Instant | None = None
+    alert_id: str | None = None
+    severity: Severity | None = None
 
 
 class InventoryRack(Struct, kw_only=True, forbid_unknown_fields=False):

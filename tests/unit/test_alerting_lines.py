@@ -2,8 +2,8 @@
 
 import msgspec
 
+from alerting.incoming import NewAlert
 from alerting.lines import json_line, person_line
-from alerting.store import NewAlert
 from events.records import Alert
 from tests.support import alert_value
 

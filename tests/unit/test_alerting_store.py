@@ -29,6 +29,7 @@ class Incoming:
     offset: int
     value: bytes | None
     partition: int = 0
+    timestamp: int = 0
 
 
 class KilledError(Exception):

@@ -61,6 +61,8 @@ CONTRACT: dict[type[msgspec.Struct], dict[str, str]] = {
         "until?": INSTANT,
         "by": TEXT,
         "event_time": INSTANT,
+        "alert_id?": TEXT,
+        "severity?": TEXT,
     },
     records.RackTemperature: {
         "scope": TEXT,

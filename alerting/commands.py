@@ -1,0 +1,78 @@
+"""What people do to alerts, sent to the topic `alert-commands`: every alerting process hears of it there."""
+
+import getpass
+import uuid
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaException, Producer
+
+from events.cli import PersonError
+from events.records import AlertCommand, Command, Rule, Severity, encode
+from events.settings import Settings
+from events.times import now_ms, to_text
+from events.topics import ALERT_COMMANDS
+
+SEND_SECONDS = 10
+
+
+def new_command(
+    command: Command,
+    rule: Rule,
+    subject: str,
+    by: str | None,
+    *,
+    until_ms: int | None = None,
+    alert_id: str | None = None,
+    severity: Severity | None = None,
+) -> AlertCommand:
+    """Return a command of now, by who is logged in unless named otherwise."""
+    return AlertCommand(
+        command_id=uuid.uuid4().hex,
+        command=command,
+        rule=rule,
+        subject=subject,
+        by=by or _user(),
+        event_time=to_text(now_ms()),
+        until=None if until_ms is None else to_text(until_ms),
+        alert_id=alert_id,
+        severity=severity,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "somebody"  # in a container whose user has no name
+
+
+def send(config: Settings, commands: Sequence[AlertCommand]) -> None:
+    """Publish commands; return when the broker has them, raise `PersonError` when it does not take them."""
+    failed: list[str] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": config.kafka_bootstrap_servers,
+            "partitioner": "murmur2_random",  # as all do: a subject's records lie in one partition
+            "acks": "all",
+            "enable.idempotence": True,
+            "message.timeout.ms": SEND_SECONDS * 1000,
+            "log_level": 0,
+        }
+    )
+    try:
+        for command in commands:
+            producer.produce(
+                config.topic(ALERT_COMMANDS),
+                key=command.subject.encode(),
+                value=encode(command),
+                on_delivery=lambda error, _: failed.append(error.str()) if error else None,
+            )
+        left = producer.flush(SEND_SECONDS + 5)
+    except (KafkaException, BufferError) as error:
+        raise PersonError(f"the command could not be sent ({error}): try again.") from None
+    if failed or left:
+        raise PersonError(
+            f"the broker at {config.kafka_bootstrap_servers} did not take the command "
+            f"({failed[0] if failed else 'no answer'}): start it (`python -m broker up`), create the topics "
+            "(`python -m broker topics`), or check KAFKA_BOOTSTRAP_SERVERS and TOPIC_PREFIX."
+        )

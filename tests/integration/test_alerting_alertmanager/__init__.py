@@ -1,0 +1,1 @@
+"""What a real Alertmanager makes of the notices."""
