@@ -25,7 +25,7 @@ from spark_jobs.dead_letters import dead_letters
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.progress import ProgressLog
 from spark_jobs.quick_reading import parse_quickly
-from spark_jobs.session import new_session
+from spark_jobs.session import NOT_ON_A_DISK, new_session
 from spark_jobs.triggers import Trigger
 
 SPARE_SLOTS = 8
@@ -72,7 +72,8 @@ def run(
     slots = _slots(jobs, triggers, options.state_partitions)
     with _signals() as received:
         tell("starting Spark ...")
-        spark = new_session(settings, slots, options.state_partitions, dict(options.conf))
+        files = NOT_ON_A_DISK if "://" in options.checkpoint_root else {}
+        spark = new_session(settings, slots, options.state_partitions, files | dict(options.conf))
         if options.progress:
             spark.streams.addListener(ProgressLog(options.progress))
         queries: list[StreamingQuery] = []
