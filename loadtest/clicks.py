@@ -15,6 +15,8 @@ from loadtest.speed import START_SECONDS, Bench, catch_up, observe
 from loadtest.stats import latency_line
 
 MIB = 2**20
+WARM_UP_SECONDS = 160
+"""So long the JVM's compiler takes a third of two processors, and the backlog of the start is there."""
 
 
 def attribution_latency(bench: Bench, rate: int, seconds: int, warm_up: int) -> tuple[list[float], float]:
@@ -22,6 +24,7 @@ def attribution_latency(bench: Bench, rate: int, seconds: int, warm_up: int) -> 
 
     A job that cannot keep up shows it as latencies that grow with every second.
     """
+    warm_up = max(warm_up, WARM_UP_SECONDS)
     prefix = f"speed-attribution-{rate}."
     env = bench.topics(prefix)
     job = ["spark_jobs", "run", "ad_attribution", "--trigger", "micro-batch",
