@@ -9,6 +9,7 @@ import typer
 import yaml
 
 from alerting.__main__ import app as alerting_app
+from alerting.config import RouteSettings
 from broker.__main__ import app as broker_app
 from events import settings, topics
 from jars.fetch import read_lock
@@ -38,6 +39,7 @@ APPS = {
     "spark_jobs": spark_jobs_app,
 }
 SETTINGS = {name.upper() for name in settings.Settings.model_fields}
+ROUTES = {name.upper() for name in RouteSettings.model_fields}
 ONE_SHOTS = {"topic-init", "world"}
 BUDGET_MIB = 4096
 
@@ -221,7 +223,7 @@ def test_the_image_ends_as_a_user_who_is_not_root() -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_every_setting_given_to_a_program_is_one_that_it_knows(name: str) -> None:
     javas = {"JAVA_TOOL_OPTIONS", "SPARK_DAEMON_MEMORY", "SPARK_NO_DAEMONIZE"}
-    assert set(OURS[name]["environment"]) - javas <= SETTINGS
+    assert set(OURS[name]["environment"]) - javas <= SETTINGS | (ROUTES if name == "alerting" else set())
 
 
 def test_the_images_settings_are_known() -> None:
