@@ -29,8 +29,9 @@ def main() -> None:
     wanted = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()
     if not (PYTHON.exists() and STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted):
         make_venv(wanted)
-    if subprocess.call([str(PYTHON), "-m", "jars", "fetch"], cwd=str(HERE)):
-        sys.exit(1)
+    for step in (["jars", "fetch"], ["spark_jobs.class_archive"]):
+        if subprocess.call([str(PYTHON), "-m", *step], cwd=str(HERE)):
+            sys.exit(1)
 
 
 def check_python() -> None:

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from events.cli import PersonError
 from events.settings import Settings
-from jars.fetch import jar_paths, java
+from jars.fetch import jar_paths
+from spark_jobs import class_archive
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
 
@@ -58,23 +59,29 @@ CONFIG = {
 
 
 def new_session(
-    settings: Settings, slots: int, state_partitions: int, extra: dict[str, str] | None = None
+    settings: Settings,
+    slots: int,
+    state_partitions: int,
+    extra: dict[str, str] | None = None,
+    java_options: str | None = None,
 ) -> SparkSession:
     """Return the session of this process.
 
     `slots` is how many tasks can run at once in local mode (real-time queries hold theirs for ever),
     `state_partitions` over how many tasks state is spread (fixed at a checkpoint's first start), `extra` what
-    overrides or adds to the settings here. A `spark.master` set by `spark-submit` is kept.
+    overrides or adds to the settings here, `java_options` what the JVM is started with instead of the archive of its
+    classes. A `spark.master` set by `spark-submit` is kept.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    java()
+    if java_options is None:
+        java_options = class_archive.java_options(settings)
     connector = ",".join(str(path) for path in jar_paths("spark", settings))
     config: dict[str, str | bool | int | float | None] = {
         **CONFIG,
         "spark.sql.shuffle.partitions": str(state_partitions),
         "spark.jars": connector,
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J} {java_options}",
         "spark.sql.warehouse.dir": str((settings.rackstream_home / "warehouse").resolve()),
     }
     builder = SparkSession.builder.appName("rackstream")
