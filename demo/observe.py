@@ -1,6 +1,7 @@
 """Reading what came out: the truth files, alerting's log and database, and the topics of the jobs."""
 
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,8 @@ class Outputs:
         self._names = {settings.topic(topic): topic.name for topic in (*_ALL_COUNT, *_LAST_COUNTS)}
         self._all: dict[str, list[bytes]] = {topic.name: [] for topic in _ALL_COUNT}
         self._last: dict[str, dict[bytes, bytes]] = {topic.name: {} for topic in _LAST_COUNTS}
+        self.latest = time.monotonic()
+        """When something came last."""
         self._consumer = KafkaConsumer(
             bootstrap_servers=settings.kafka_bootstrap_servers.split(","),
             enable_auto_commit=False,
@@ -79,6 +82,8 @@ class Outputs:
     def follow(self, wait_s: float) -> None:
         """Take what the topics got; wait for something at most so long."""
         batches = self._consumer.poll(timeout_ms=int(wait_s * 1000), max_records=MOST_RECORDS)
+        if batches:
+            self.latest = time.monotonic()
         for part, records in batches.items():
             name = self._names[part.topic]
             for record in records:

@@ -80,7 +80,7 @@ class Running:
             self.note()
             return self.process.poll()
 
-        status = eventually(ended, lambda status: status is not None, timeout_s=240)
+        status = eventually(ended, lambda status: status is not None, timeout_s=480)
         assert status is not None
         return status
 
