@@ -79,6 +79,11 @@ def run_lessons(
                     say(difference)
                 else:
                     say(f"Notice: {lesson.parts['Notice']}")
+        if (
+            not keep
+        ):  # once more: Spark's upkeep of state goes on beside a query's end, and makes folders anew
+            for lesson in lessons:
+                shutil.rmtree(home / lesson.name, ignore_errors=True)
     return different
 
 
