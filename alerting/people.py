@@ -12,7 +12,7 @@ from alerting.durations import to_duration_ms, to_duration_text
 from alerting.life import acknowledged
 from events import settings
 from events.cli import PersonError
-from events.records import AlertCommand, Rule
+from events.records import MAX_ID_BYTES, AlertCommand, Rule
 from events.times import now_ms
 
 app = typer.Typer()
@@ -181,8 +181,8 @@ def unsilence(rule: OneRule, subject: OneSubject, by: By = None) -> None:
 
 
 def _send_one(command: AlertCommand) -> None:
-    if len(command.subject.encode()) > 256:
-        raise PersonError("a subject has at most 256 bytes: check --subject.")
+    if len(command.subject.encode()) > MAX_ID_BYTES:
+        raise PersonError(f"a subject has at most {MAX_ID_BYTES} bytes: check --subject.")
     commands.send(settings.load(), [command])
 
 

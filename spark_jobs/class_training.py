@@ -8,10 +8,9 @@ from pyspark.sql import functions as F
 
 from events.records import RackReading
 from events.settings import Settings
+from spark_jobs.kafka import RECORD
 from spark_jobs.parsing import parse
 from spark_jobs.session import new_session
-
-_RECORD = "key binary, value binary, partition int, offset bigint, timestamp timestamp"
 
 
 def make(config: Settings, archive: Path) -> None:
@@ -32,9 +31,9 @@ def make(config: Settings, archive: Path) -> None:
 def _read_and_count(session: SparkSession, scratch: Path) -> None:
     """Parse, and count in windows with state and a checkpoint."""
     files = scratch / "records"
-    table = session.createDataFrame([(b"rack", b"{}", 0, 0, None)], _RECORD)
+    table = session.createDataFrame([(b"rack", b"{}", 0, 0, None)], RECORD)
     table.withColumn("timestamp", F.current_timestamp()).write.parquet(str(files))
-    parsed = parse(session.readStream.schema(_RECORD).parquet(str(files)), RackReading)
+    parsed = parse(session.readStream.schema(RECORD).parquet(str(files)), RackReading)
     windows = parsed.withWatermark("timestamp", "1 minute").groupBy(
         F.window("timestamp", "1 minute"), "error"
     )

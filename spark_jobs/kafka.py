@@ -5,12 +5,23 @@ from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from events.settings import Settings
 from events.topics import Topic
 from spark_jobs.triggers import Trigger
+
+RECORD = (
+    T.StructType()
+    .add("key", T.BinaryType())
+    .add("value", T.BinaryType())
+    .add("partition", T.IntegerType())
+    .add("offset", T.LongType())
+    .add("timestamp", T.TimestampType())
+)
+"""What the jobs take of a Kafka record; `timestamp` is when it was appended."""
 
 INSTANT_FORMAT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "ignoreNullFields": "false"}
 """How JSON is written: times as in the contract (the session is in UTC), nulls written out."""

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from events.records import RackReading
 from spark_jobs.dead_letters import with_letters
+from spark_jobs.kafka import RECORD
 from spark_jobs.parsing import parse
 from spark_jobs.quick_reading import QuickReader
 
@@ -48,20 +49,12 @@ _READINGS: dict[str, T.DataType] = {
     "site_id": T.StringType(),
 }
 _READ = ["rack_id", "sequence", "event_id", "event_time", "temperature_c", "site_id"]
-_RAW = (
-    T.StructType()
-    .add("key", T.BinaryType())
-    .add("value", T.BinaryType())
-    .add("partition", T.IntegerType())
-    .add("offset", T.LongType())
-    .add("append_us", T.LongType())
-)
 _LETTER = T.StructType().add("letter_key", T.BinaryType()).add("letter", T.StringType())
 _PACK = T.StructType([
     T.StructField("rack_id", T.StringType()),
     *(T.StructField(name, T.ArrayType(of)) for name, of in _READINGS.items()),
 ])  # fmt: skip
-_PACK_OR_DOUBTFUL = T.StructType().add("pack", _PACK).add("doubtful", _RAW)
+_PACK_OR_DOUBTFUL = T.StructType().add("pack", _PACK).add("doubtful", RECORD)
 _CHANGE = (
     T.StructType(list(_LETTER.fields))
     .add("subject", T.StringType())
@@ -115,9 +108,8 @@ def packed_readings(raw: DataFrame, source_topic: str) -> DataFrame:
     `event_time` (epoch microseconds), `temperature_c` and `site_id`; `letter_key` and `letter`.
     State in Python is handed its rows one by one, in pandas too, at some 5 µs each: a row must hold many readings.
     """
-    columns = raw.select("key", "value", "partition", "offset", F.unix_micros("timestamp").alias("append_us"))
-    rows = columns.mapInArrow(_read_and_pack, _PACK_OR_DOUBTFUL).select(
-        "pack", "doubtful.*", F.timestamp_micros("doubtful.append_us").alias("timestamp")
+    rows = (
+        raw.select(*RECORD.names).mapInArrow(_read_and_pack, _PACK_OR_DOUBTFUL).select("pack", "doubtful.*")
     )
     parsed = parse(rows, RackReading, keep=("pack",))
     error = F.when(F.col("pack").isNull(), F.col("error"))
@@ -147,11 +139,13 @@ def stateful_overheating_changes(packed: DataFrame) -> DataFrame:
 def _read_and_pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put the readings of a rack into one row with lists, and a record that is not surely good into its own."""
     reader = QuickReader(RackReading)
-    pack, doubtful = (to_arrow_type(_PACK_OR_DOUBTFUL[name].dataType) for name in ("pack", "doubtful"))
+    pack, doubtful = (
+        to_arrow_type(_PACK_OR_DOUBTFUL[name].dataType, timezone="UTC") for name in ("pack", "doubtful")
+    )
     for batch in batches:
         good, fields = reader.read(batch["value"], _READ)
         place = batch.filter(good)
-        append_ms = pc.divide(place["append_us"], 1000)
+        append_ms = pc.divide(place["timestamp"].cast(pa.int64()), 1000)
         event_time = fields["event_time"].cast(pa.int64())
         readings = pa.table({**{name: fields[name] for name in _READ}, "event_time": event_time, "append_ms": append_ms,
                              "partition": place["partition"], "offset": place["offset"]})  # fmt: skip

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from events.records import MAX_ID_BYTES, UserAction
 from events.spark_schemas import choices, is_id, spark_schema
+from spark_jobs.kafka import RECORD
 from spark_jobs.parsing import parse
 
 LONGEST_BYTES = 1000
@@ -37,14 +38,6 @@ _WIRE_TYPES: dict[type[T.DataType], Any] = {
     T.DoubleType: float,
     T.DecimalType: Raw,
 }
-_KAFKA = (
-    T.StructType()
-    .add("key", T.BinaryType())
-    .add("value", T.BinaryType())
-    .add("partition", T.IntegerType())
-    .add("offset", T.LongType())
-    .add("timestamp", T.TimestampType())
-)
 
 
 def parse_quickly(raw: DataFrame, record: type[msgspec.Struct], *, suspects: bool = False) -> DataFrame:
@@ -55,7 +48,7 @@ def parse_quickly(raw: DataFrame, record: type[msgspec.Struct], *, suspects: boo
     if not can_judge(record):
         return parse(raw, record)
     fields = spark_schema(record)
-    schema = T.StructType([*_KAFKA.fields, T.StructField("quick", fields)])
+    schema = T.StructType([*RECORD.fields, T.StructField("quick", fields)])
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = QuickReader(record)
@@ -71,7 +64,7 @@ def parse_quickly(raw: DataFrame, record: type[msgspec.Struct], *, suspects: boo
             read = pa.RecordBatch.from_arrays([*batch.columns, quick], names=schema.names)
             yield read.filter(_is_suspect(batch["timestamp"], quick)) if suspects else read
 
-    rows = raw.select(*_KAFKA.names).mapInArrow(read, schema)
+    rows = raw.select(*RECORD.names).mapInArrow(read, schema)
     good = F.col("quick").isNotNull()
     doubtful = rows.withColumn("whole", F.col("value")).withColumn("value", F.when(~good, F.col("value")))
     parsed = parse(doubtful, record, keep=("whole", "quick"))

@@ -1,7 +1,10 @@
 """The words of the tests of alerts' lives: alerts and commands as they lie in their topics, and a clock to turn."""
 
 import hashlib
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +18,7 @@ from alerting.notices import Notice
 from alerting.store import Store
 from events.records import Alert, AlertCommand, encode
 from events.times import to_ms, to_text
+from tests.support import ROOT, free_port
 
 T0 = to_ms("2026-11-21T06:26:00.000Z")
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
@@ -159,3 +163,19 @@ class World:
 def told(notices: list[Notice]) -> list[list[str]]:
     """Return for each notice what it tells, sorted: `firing rack-1`."""
     return [sorted(f"{item.kind} {item.subject}" for item in notice.items) for notice in notices]
+
+
+def run_without_a_broker(waits: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run alerting where no broker is; `waits` names what says how many seconds it tries: `module.NAME`."""
+    module = waits.partition(".")[0]
+    begin = f"from alerting import __main__ as program, {module}; {waits} = 1;"
+    impatient = f"{begin} program.cli.run(program.app, 'alerting')"
+    return subprocess.run(
+        [sys.executable, "-c", impatient, *arguments],
+        cwd=ROOT,
+        env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": f"localhost:{free_port()}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

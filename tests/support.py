@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
@@ -208,3 +209,14 @@ def run(
         timeout=timeout_s,
         check=False,
     )
+
+
+def name_not_run(terminalreporter: pytest.TerminalReporter, folder: Path, because: str) -> None:
+    """Name in the last lines each test of a folder that was not run."""
+    beginning = folder.relative_to(ROOT).as_posix() + "/"
+    skipped = terminalreporter.stats.get("skipped", [])
+    not_run = [report.nodeid for report in skipped if report.nodeid.startswith(beginning)]
+    if not_run:
+        terminalreporter.section(f"NOT RUN, as {because}", yellow=True)
+        for name in not_run:
+            terminalreporter.line(name)

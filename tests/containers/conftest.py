@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.containers.stack import Stack
-from tests.support import ROOT
+from tests.support import ROOT, name_not_run
 
 HERE = Path(__file__).parent
 os.environ["TESTCONTAINERS_RYUK_DISABLED"] = (
@@ -40,13 +40,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name each test of this folder that was not run."""
-    folder = HERE.relative_to(ROOT).as_posix() + "/"
-    skipped = terminalreporter.stats.get("skipped", [])
-    not_run = [report.nodeid for report in skipped if report.nodeid.startswith(folder)]
-    if not_run:
-        terminalreporter.section("NOT RUN, as no Docker engine answers", yellow=True)
-        for name in not_run:
-            terminalreporter.line(name)
+    name_not_run(terminalreporter, HERE, "no Docker engine answers")
 
 
 @pytest.fixture(scope="session")

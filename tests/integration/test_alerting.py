@@ -18,6 +18,7 @@ from alerting.store import Counts, Store, read_counts
 from broker import server
 from broker.topics import create_topics
 from events.topics import ALERTS
+from tests.alerting import run_without_a_broker
 from tests.support import ROOT, Kafka, above, alert_value, equal_to, eventually, free_port, kill, program, run
 
 pytestmark = pytest.mark.broker
@@ -154,19 +155,7 @@ def test_a_missing_topic_ends_in_a_sentence(topics: Kafka, tmp_path: Path) -> No
 
 
 def test_a_missing_broker_ends_in_a_sentence(tmp_path: Path) -> None:
-    impatient = (
-        "from alerting import __main__ as program, consumer; consumer.BOOTSTRAP_SECONDS = 1;"
-        "program.cli.run(program.app, 'alerting')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", impatient, "run", f"--database={tmp_path / 'db'}"],
-        cwd=ROOT,
-        env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": f"localhost:{free_port()}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_without_a_broker("consumer.BOOTSTRAP_SECONDS", "run", f"--database={tmp_path / 'db'}")
     assert done.returncode == 1
     assert "alerting: no broker answers at localhost:" in done.stderr
 

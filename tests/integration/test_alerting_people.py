@@ -1,11 +1,8 @@
 """What operators do, on a real broker and real HTTP: list, acknowledge, silence, be told; through kills and outages."""
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,8 +15,8 @@ import pytest
 from events.records import encode
 from events.times import now_ms
 from events.topics import ALERT_COMMANDS, ALERTS
-from tests.alerting import T0, new_alert
-from tests.support import ROOT, Kafka, above, equal_to, eventually, free_port, kill, program, run
+from tests.alerting import T0, new_alert, run_without_a_broker
+from tests.support import Kafka, above, equal_to, eventually, free_port, kill, program, run
 from tests.unit.test_alerting_routes import Receiver, serving
 
 pytestmark = pytest.mark.broker
@@ -278,19 +275,7 @@ def test_an_unknown_id_is_said_to_be_unknown(topics: Kafka, tmp_path: Path) -> N
 
 
 def test_a_command_without_a_broker_ends_in_a_sentence() -> None:
-    impatient = (
-        "from alerting import __main__ as program, commands; commands.SEND_SECONDS = 1;"
-        "program.cli.run(program.app, 'alerting')"
-    )
     arguments = ["silence", "--rule=lost-signal", "--subject=rack-1", "--for=1h"]
-    done = subprocess.run(
-        [sys.executable, "-c", impatient, *arguments],
-        cwd=ROOT,
-        env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": f"localhost:{free_port()}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_without_a_broker("commands.SEND_SECONDS", *arguments)
     assert done.returncode == 1
     assert done.stderr.startswith("alerting: the broker at localhost:") and done.stderr.count("\n") == 1

@@ -6,7 +6,6 @@ import sqlite3
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -17,19 +16,10 @@ from hypothesis import strategies as st
 from alerting.lines import LogFile
 from alerting.store import Counts, Store, Taken, read_counts
 from events.cli import PersonError
+from tests.alerting import Incoming
 from tests.support import alert_value
 
 SEEN = "2026-11-21T06:30:00.000Z"
-
-
-@dataclass(frozen=True)
-class Incoming:
-    """A record as the consumer hands it over."""
-
-    offset: int
-    value: bytes | None
-    partition: int = 0
-    timestamp: int = 0
 
 
 class KilledError(Exception):

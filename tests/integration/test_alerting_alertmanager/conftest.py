@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import name_not_run
 
 HERE = Path(__file__).parent
 NAMES = ("prometheus-alertmanager", "alertmanager")
@@ -26,10 +26,4 @@ def alertmanager() -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name each test of this folder that was not run."""
-    folder = HERE.relative_to(ROOT).as_posix() + "/"
-    skipped = terminalreporter.stats.get("skipped", [])
-    not_run = [report.nodeid for report in skipped if report.nodeid.startswith(folder)]
-    if not_run:
-        terminalreporter.section("NOT RUN, as prometheus-alertmanager is not installed", yellow=True)
-        for name in not_run:
-            terminalreporter.line(name)
+    name_not_run(terminalreporter, HERE, "prometheus-alertmanager is not installed")
