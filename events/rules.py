@@ -14,7 +14,7 @@ from events.cli import PersonError
 from events.records import InventoryRack, Severity
 from events.yaml_files import line_of, read_yaml
 
-Seconds = Annotated[float, Meta(gt=0, le=30 * 86_400)]
+Seconds = Annotated[float, Meta(ge=0.001, le=30 * 86_400)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 MOST_IN_A_ROW = 8
 KEPT_READINGS = 32

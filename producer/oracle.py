@@ -20,6 +20,8 @@ CONSECUTIVE = 3
 WINDOW_MS = 10 * 60_000
 SLIDE_MS = 5 * 60_000
 FLEET = "fleet"
+AHEAD_MS = 5 * 60_000
+"""Jobs by event time set aside what lies further ahead of its append time than this."""
 
 
 @dataclass(slots=True)

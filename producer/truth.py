@@ -22,12 +22,10 @@ from producer import clickstream_oracle
 from producer.actions import ActionPlan
 from producer.clicks import ClickPlan, ImpressionPlan
 from producer.hashing import Bools, Ints
-from producer.oracle import FLEET, overheating_alerts, temperature_windows, window_starts
+from producer.oracle import AHEAD_MS, FLEET, overheating_alerts, temperature_windows, window_starts
 from producer.plan import Plan
 from producer.stream import Mark, StreamPlan
 
-AHEAD_MS = 5 * 60_000
-"""Jobs by event time set aside what lies further ahead of its append time than this."""
 CHUNK = 65_536
 """How many records are drawn again at once."""
 

@@ -16,8 +16,7 @@ from events.inventory import read_inventory
 from events.records import RackReading
 from events.times import now_ms, to_ms
 from events.topics import RACK_READINGS
-from producer.oracle import overheating_alerts, temperature_windows
-from producer.truth import AHEAD_MS
+from producer.oracle import AHEAD_MS, overheating_alerts, temperature_windows
 from tests.support import Kafka, Record, eventually, free_port, kill, program, run
 
 pytestmark = pytest.mark.broker
