@@ -9,6 +9,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from events.records import Alert, InventoryRack, RackReading, encode
+from events.rules import LostSignal, Overheating, Rules, SilentSensor, SiteOutage, WeakSignal
+from events.times import now_ms, to_ms, to_text
 from producer.rule_oracles import (
     lost_signal_alerts,
     overheating_state_alerts,
@@ -17,12 +23,6 @@ from producer.rule_oracles import (
     site_outage_alerts,
     weak_signal_alerts,
 )
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
-from events.records import Alert, InventoryRack, RackReading, encode
-from events.rules import LostSignal, Overheating, Rules, SilentSensor, SiteOutage, WeakSignal
-from events.times import now_ms, to_ms, to_text
 from spark_jobs import lost_signal, overheating, silent_sensor, site_outage, weak_signal
 from spark_jobs.job import Job, JobOptions
 from spark_jobs.parsing import parse, readable, reject_future
@@ -303,7 +303,7 @@ def alert_topic(random: Random) -> list[tuple[Row, int]]:
         rule = random.choice(["rack-overheating", "silent-sensor", "site-outage"])
         key = (rack.rack_id, rule)
         state[key] = "NORMAL" if state.get(key) == "WARNING" else "WARNING"
-        row = {
+        row: Row = {
             "alert_id": f"{step:032x}",
             "rule": rule,
             "subject": random.choice([rack.rack_id, rack.rack_id, rack.rack_id, "rack-unknown"]),
