@@ -7,6 +7,9 @@ from typing import Any
 
 from demo.clickstream import compare_clickstream
 from demo.comparison import Comparison, Row, compare, difference
+from events.records import InventoryRack
+from events.rules import SiteOutage
+from producer.rule_oracles import site_outage_alerts
 
 MINIMUM_ALERTS = 20
 MINIMUM_DUPLICATES = 100
@@ -33,11 +36,15 @@ class Truth:
     dead_letters: Sequence[Row]
     windows: Sequence[Row]
     clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    inventory: Sequence[InventoryRack] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What came out: alerts as logged, dead letters as their topic holds them, the last of a window, total or count."""
+    """What came out: alerts as logged, dead letters as their topic holds them, the last of a window, total or count.
+
+    `alert_topic` is what the topic of alerts holds, in its order.
+    """
 
     alerts: Sequence[Row] = ()
     not_alerts: int = 0
@@ -45,6 +52,7 @@ class Seen:
     dead_letters: Sequence[Row] = ()
     windows: Sequence[Row] = ()
     clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    alert_topic: Sequence[Row] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +84,21 @@ class Verdict:
 def judge(truth: Truth, seen: Seen) -> Verdict:
     """Compare everything."""
     return Verdict(
-        compare_alerts(truth.alerts, seen.alerts, seen.not_alerts),
+        compare_alerts([*truth.alerts, *site_outages(truth, seen)], seen.alerts, seen.not_alerts),
         compare_dead_letters(truth.dead_letters, seen.dead_letters),
         compare_windows(truth.windows, seen.windows),
         compare_clickstream(truth.clickstream, seen.clickstream) if truth.clickstream else {},
         shortfalls(truth),
     )
+
+
+def site_outages(truth: Truth, seen: Seen) -> list[Row]:
+    """Return the outages that the topic of alerts asks for; what only alerts in doubt ask for is in doubt too."""
+    loose = {row["alert_id"] for row in truth.alerts if row.get("either")}
+    sure = [row for row in seen.alert_topic if row["alert_id"] not in loose]
+    due = {row["alert_id"]: row for row in site_outage_alerts(sure, truth.inventory, SiteOutage())}
+    maybe = site_outage_alerts(seen.alert_topic, truth.inventory, SiteOutage())
+    return [*due.values(), *({**row, "either": True} for row in maybe if row["alert_id"] not in due)]
 
 
 def compare_alerts(expected: Iterable[Row], seen: Sequence[Row], not_alerts: int = 0) -> Comparison:

@@ -63,7 +63,7 @@ def rule_of(rules: Rules, kind: type[Kind], row: Row) -> Kind:
 
 def severity_of(rule: AnyRule, row: Row) -> str:
     """Return the severity of a `WARNING` for the row's rack."""
-    return rule.severity_of(InventoryRack(**row["rack"].asDict()) if row["rack"] else None)
+    return rule.severity_of(InventoryRack(**row["rack"]) if row["rack"] else None)
 
 
 def with_rule_fields(

@@ -140,7 +140,7 @@ def test_weak_signal_in_batches(spark: SparkSession, tmp_path: Path, rules: Rule
     found = alerts_of(spark, tmp_path, weak_signal.JOB, topic, cuts_of(random, topic), rules)
     due = weak_signal_alerts((each for each, _ in topic), rule_of(WeakSignal, rules, INVENTORY))
     assert_as_due(found, due, 100)
-    assert {row["severity"] for row in found.values()} > {"info", "error", "warning"}
+    assert {row["severity"] for row in found.values()} >= {"info", "error", "warning"}
 
 
 @pytest.mark.parametrize("rules", [Rules(), WEAK_RULES], ids=["defaults", "a file"])
@@ -176,7 +176,7 @@ OVERHEATING_RULES = Rules(
 
 def test_overheating_with_a_file_of_rules(spark: SparkSession, tmp_path: Path) -> None:
     random = Random(8)
-    histories = [hotter(random, deliveries(random, rack.rack_id, readings=60)) for rack in RACKS]
+    histories = [hotter(random, deliveries(random, rack.rack_id, readings=100)) for rack in RACKS]
     topic = a_second_apart(interleaved(random, histories))
     found = alerts_of(spark, tmp_path, overheating.JOB, topic, cuts_of(random, topic), OVERHEATING_RULES)
     due = overheating_state_alerts(
@@ -190,7 +190,7 @@ def hotter(random: Random, history: list[RackReading]) -> list[RackReading]:
     """Let temperatures of an event go up in steps, so that some keep rising."""
     added: dict[str, float] = {}
     for at, each in enumerate(history):
-        added.setdefault(each.event_id, random.choice([0.0, 0.1 * at]))
+        added.setdefault(each.event_id, random.choice([0.0, 0.1 * (at % 25)]))
         each.temperature_c = round(each.temperature_c + added[each.event_id], 2)
     return history
 
