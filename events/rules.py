@@ -129,7 +129,8 @@ def _complaints(
     racks = {rack.rack_id for rack in inventory}
     device_types = {rack.device_type for rack in inventory}
     for at, rule in enumerate(rules):
-        if any(type(earlier) is type(rule) and earlier.is_for_all for earlier in rules[:at]):
+        earlier = [one for one in rules[:at] if type(one) is type(rule)]
+        if any(one.is_for_all for one in earlier):
             yield at, "rule", f"an earlier {rule.name} is for all racks, so that this one never applies"
         for rack_id in rule.racks:
             if rack_id not in racks:
@@ -137,6 +138,10 @@ def _complaints(
         for device_type in rule.device_types:
             if device_type not in device_types:
                 yield at, "device_types", f"the inventory has no device type {device_type!r}"
+        own = [(rack.rack_id, rack.device_type) for rack in inventory]
+        own = [rack for rack in own if rule.is_for(*rack) and not any(one.is_for(*rack) for one in earlier)]
+        if not own and not rule.is_for_all:
+            yield at, "rule", f"each of its racks has an earlier {rule.name}, so that this one never applies"
         yield from ((at, key, complaint) for key, complaint in _contradictions(rule, inventory))
 
 

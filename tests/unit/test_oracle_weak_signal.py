@@ -40,7 +40,7 @@ def test_below_is_below(strength: float, states: list[str]) -> None:
     assert [state for state, *_ in alerts([strength])] == states
 
 
-@pytest.mark.parametrize(("strength", "states"), [(0.2499, []), (0.25, ["NORMAL"])])
+@pytest.mark.parametrize(("strength", "states"), [(0.2, []), (0.2499, []), (0.25, ["NORMAL"])])
 def test_at_the_clear_strength_it_ends(strength: float, states: list[str]) -> None:
     assert [state for state, *_ in alerts([WEAK, strength])[1:]] == states
 
