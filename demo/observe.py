@@ -92,7 +92,9 @@ class Outputs:
             name = self._names[part.topic]
             for record in records:
                 if name == ALERTS.name:
-                    self._alert_records.append((record.timestamp, record.partition, record.offset, record.value))
+                    self._alert_records.append(
+                        (record.timestamp, record.partition, record.offset, record.value)
+                    )
                 elif name in self._all:
                     self._all[name].append(record.value)
                 else:

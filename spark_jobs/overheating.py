@@ -24,7 +24,7 @@ from spark_jobs.in_a_row import changes_in_a_row
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.overheating_rules import Heat
 from spark_jobs.overheating_state import IN_A_ROW, packed_readings, stateful_overheating_changes
-from spark_jobs.rack_rules import ordered_readings
+from spark_jobs.rack_rules import ordered_readings, with_severity
 from spark_jobs.rule_state import decisions, plain_evidence
 from spark_jobs.triggers import Trigger
 
@@ -60,8 +60,9 @@ def overheating_changes(readings: DataFrame) -> DataFrame:
     return changes_in_a_row(hit, IN_A_ROW, ("temperature_c",), ("site_id", "threshold_c"))
 
 
-def overheating_decisions(changes: DataFrame) -> DataFrame:
+def overheating_decisions(changes: DataFrame, inventory: tuple[InventoryRack, ...] = ()) -> DataFrame:
     """Add `state`, `severity` and `summary` to the changes of either plan: all that an alert says."""
+    rated = with_severity(changes, inventory)
     latest = F.element_at("evidence", -1)["temperature_c"]
     warning, threshold = F.col("warning"), F.format_string("%.1f", "threshold_c")
     summary = F.when(
@@ -76,23 +77,26 @@ def overheating_decisions(changes: DataFrame) -> DataFrame:
             "subject", F.lit(str(IN_A_ROW)), threshold, latest,
         )
     )  # fmt: skip
-    return changes.select(
-        "*",
-        F.when(warning, "WARNING").otherwise("NORMAL").alias("state"),
-        F.when(warning, "error").otherwise("info").alias("severity"),
-        summary.alias("summary"),
+    return rated.withColumns(
+        {
+            "state": F.when(warning, "WARNING").otherwise("NORMAL"),
+            "severity": F.when(warning, F.col("severity")).otherwise("info"),
+            "summary": summary,
+        }
     )
 
 
 def _real_time(readings: DataFrame, options: JobOptions) -> DataFrame:
     changes = overheating_changes(with_heat(readings, options.inventory))
-    return overheating_decisions(changes).select(*alert_record(RULE))
+    return overheating_decisions(changes, options.inventory).select(*alert_record(RULE))
 
 
 def _micro_batch(raw: DataFrame, options: JobOptions) -> DataFrame:
     packed = packed_readings(raw, RACK_READINGS.name)
     changes = stateful_overheating_changes(with_threshold(packed, options.inventory))
-    return overheating_decisions(changes).select(*or_letters(alert_record(RULE), ALERTS.name))
+    return overheating_decisions(changes, options.inventory).select(
+        *or_letters(alert_record(RULE), ALERTS.name)
+    )
 
 
 def _by_rules(readings: DataFrame, options: JobOptions) -> DataFrame:

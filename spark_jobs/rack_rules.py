@@ -32,6 +32,18 @@ def with_rack(rows: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFram
     return rows.join(F.broadcast(racks_table(rows.sparkSession, inventory)), on="rack_id", how="left")
 
 
+def with_severity(changes: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
+    """Add `severity`, that of a `WARNING` of the rack `subject`: the inventory's, or `error`."""
+    rated = tuple(rack for rack in inventory if rack.severity)
+    if not rated:
+        return changes.withColumn("severity", F.lit("error"))
+    table = racks_table(changes.sparkSession, rated).select(
+        F.col("rack_id").alias("subject"), "rack.severity"
+    )
+    known = changes.join(F.broadcast(table), on="subject", how="left")
+    return known.withColumn("severity", F.coalesce("severity", F.lit("error")))
+
+
 def ordered_readings(readings: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
     """Return readings as rules in Python state take them, with `rack`.
 

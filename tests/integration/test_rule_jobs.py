@@ -32,6 +32,8 @@ from tests.support import Kafka, eventually, program, run
 pytestmark = pytest.mark.broker
 
 Row = dict[str, Any]
+WATERMARK_S = 12
+"""Shorter than usual, so that most windows of a short run are closed; longer than a reading here can be late."""
 RACK_JOBS = ("overheating", "weak_signal", "lost_signal", "silent_sensor")
 SCENARIO = """
 racks: 12
@@ -76,7 +78,9 @@ class Rules:
         rows = [
             *overheating_state_alerts(readings, rule_of(Overheating, self.rules, racks)),
             *weak_signal_alerts(readings, rule_of(WeakSignal, self.rules, racks)),
-            *lost_signal_alerts(held, rule_of(LostSignal, self.rules, racks)),
+            *lost_signal_alerts(
+                held, rule_of(LostSignal, self.rules, racks), watermark_ms=WATERMARK_S * 1000
+            ),
             *silent_sensor_alerts(held, rule_of(SilentSensor, self.rules, racks), inventory=racks),
         ]
         sure = {row["alert_id"]: facts(row) for row in rows if not row.get("either")}
@@ -111,7 +115,11 @@ def test_the_rules_hold_through_kills_and_in_a_replay(broker: RunningBroker, tmp
     assert run("producer", "world", *world, "--readings-per-second=10").returncode == 0
     rules = Rules(kafka, tmp_path)
     pipeline = Pipeline(kafka, tmp_path)
-    given = (f"--inventory={inventory}", f"--rules={tmp_path / 'rules.yaml'}")
+    given = (
+        f"--inventory={inventory}",
+        f"--rules={tmp_path / 'rules.yaml'}",
+        f"--watermark={WATERMARK_S} seconds",
+    )
 
     def count(rule: str) -> int:
         return sum(row["rule"] == rule for row in rules.alerts())
@@ -146,11 +154,11 @@ def test_alerts_are_cloud_events(broker: RunningBroker, tmp_path: Path) -> None:
     create_topics(kafka.bootstrap, kafka.prefix)
     pipeline = Pipeline(kafka, tmp_path)
     faults = [f"--fault={name}=2,start_s=0" for name in ("weak-signal", "overheating")]
-    produced = run("producer", "run", "--racks=5", "--rate=max", "--count=500", *faults, env=kafka.env)
-    assert produced.returncode == 0
-    done = run(
-        *pipeline.command("--trigger=available-now", jobs=("overheating", "weak_signal")), env=pipeline.env
-    )
+    inventory = f"--inventory={tmp_path / 'racks.jsonl'}"
+    load = ("--racks=5", "--rate=max", "--count=500", *faults, inventory)
+    assert run("producer", "run", *load, env=kafka.env).returncode == 0
+    command = pipeline.command("--trigger=available-now", inventory, jobs=("overheating", "weak_signal"))
+    done = run(*command, env=pipeline.env)
     assert done.returncode == 0, done.stderr[-2000:]
     consumer = KafkaConsumer(
         bootstrap_servers=kafka.bootstrap, enable_auto_commit=False, auto_offset_reset="earliest"
