@@ -116,7 +116,7 @@ class Outputs:
             self._rows(DEAD_LETTERS),
             self._rows(RACK_TEMPERATURE),
             {kind: self._rows(topic) for kind, topic in zip(KINDS, _CLICKSTREAM, strict=True)},
-            [msgspec.json.decode(value) for *_, value in sorted(self._alert_records)],
+            [(msgspec.json.decode(value), append_ms) for append_ms, *_, value in sorted(self._alert_records)],
         )
 
     def _rows(self, topic: Topic) -> list[Row]:

@@ -36,8 +36,9 @@ CLICKSTREAM_S = 60.0
 """How long clicks come in a demo without an end: their hours pass in seconds, so their end must be known."""
 CLICKSTREAM_TIME = 240
 """Event seconds a second: an impression waits four hours before it is known to stay alone."""
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java that does not optimise what is soon ended: 31 s of processor time to the first alert, not 50."""
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m"
+"""Java that does not optimise what is soon ended: 31 s of processor time to the first alert, not 50. With a cache that
+holds the code of all jobs, for which that of a JVM of this kind is too small."""
 FIRST_NAME, MORE_NAME = "the Spark jobs", "the other Spark jobs"
 LATEST_S = 60.0
 """How long nothing comes until what is still due is given up: on a busy machine Spark may have only just started."""
@@ -85,10 +86,11 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to play, for how long (None: until Ctrl-C), and on which port (None: 9092 or a free one)."""
+    """What to play, by which rules, for how long (None: until Ctrl-C), and on which port (None: 9092 or a free one)."""
 
     scenario_path: Path
     scenario: Scenario
+    rules_path: Path | None
     duration_s: float | None
     port: int | None
 
@@ -138,7 +140,13 @@ class Demo:
         producers = [
             self._start(
                 "the producer",
-                [*producing, f"--truth={racks_truth}", f"--alerts-of={','.join(RULES)}", *duration],
+                [
+                    *producing,
+                    f"--truth={racks_truth}",
+                    f"--alerts-of={','.join(RULES)}",
+                    *self._rules(),
+                    *duration,
+                ],
             ),
             self._start(
                 "the producer of clicks",
@@ -197,7 +205,9 @@ class Demo:
                 "--state-partitions=1",
                 self._inventory(),
             )
-            self._watched.append(self._start_spark(MORE_NAME, MORE_JOBS, *batches))
+            self._watched.append(
+                self._start_spark(MORE_NAME, MORE_JOBS, *batches, self._inventory(), *self._rules())
+            )
 
     def _start_spark(self, name: str, jobs: tuple[str, ...], *options: str) -> Child:
         # Killed, it leaves its temporary files behind: here, where the next demo removes them.
@@ -210,6 +220,9 @@ class Demo:
             SPARK_LOCAL_DIRS=temporary,
             JAVA_TOOL_OPTIONS=f'{QUICK_JAVA} "-Djava.io.tmpdir={temporary}" {java_options}',
         )
+
+    def _rules(self) -> list[str]:
+        return [f"--rules={self._options.rules_path}"] if self._options.rules_path else []
 
     def _inventory(self) -> str:
         return f"--inventory={self._folder / 'inventory.jsonl'}"

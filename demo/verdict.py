@@ -9,7 +9,7 @@ from demo.clickstream import compare_clickstream
 from demo.comparison import Comparison, Row, compare, difference
 from events.records import InventoryRack
 from events.rules import SiteOutage
-from producer.rule_oracles import site_outage_alerts
+from producer.rule_oracles import in_the_order_taken, site_outage_alerts
 
 MINIMUM_ALERTS = 20
 MINIMUM_DUPLICATES = 100
@@ -43,7 +43,7 @@ class Truth:
 class Seen:
     """What came out: alerts as logged, dead letters as their topic holds them, the last of a window, total or count.
 
-    `alert_topic` is what the topic of alerts holds, in its order.
+    `alert_topic` is what the topic of alerts holds, in its order, with the append times in epoch ms.
     """
 
     alerts: Sequence[Row] = ()
@@ -52,7 +52,7 @@ class Seen:
     dead_letters: Sequence[Row] = ()
     windows: Sequence[Row] = ()
     clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    alert_topic: Sequence[Row] = ()
+    alert_topic: Sequence[tuple[Row, int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,10 @@ def judge(truth: Truth, seen: Seen) -> Verdict:
 def site_outages(truth: Truth, seen: Seen) -> list[Row]:
     """Return the outages that the topic of alerts asks for; what only alerts in doubt ask for is in doubt too."""
     loose = {row["alert_id"] for row in truth.alerts if row.get("either")}
-    sure = [row for row in seen.alert_topic if row["alert_id"] not in loose]
+    taken = in_the_order_taken(seen.alert_topic)
+    sure = [row for row in taken if row["alert_id"] not in loose]
     due = {row["alert_id"]: row for row in site_outage_alerts(sure, truth.inventory, SiteOutage())}
-    maybe = site_outage_alerts(seen.alert_topic, truth.inventory, SiteOutage())
+    maybe = site_outage_alerts(taken, truth.inventory, SiteOutage())
     return [*due.values(), *({**row, "either": True} for row in maybe if row["alert_id"] not in due)]
 
 

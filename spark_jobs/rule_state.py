@@ -83,6 +83,10 @@ class Machine(Struct):
         """Take the subject's next row of the topic."""
         raise NotImplementedError
 
+    def rest(self, subject: str) -> Iterator[Decision]:  # noqa: ARG002 - for rules that need all rows of a batch
+        """Decide, after the last row of a batch, what the rows alone could not."""
+        return iter(())
+
     def tick(self, subject: str, now_ms: int) -> Iterator[Decision]:  # noqa: ARG002 - for rules with a clock
         """Decide what time alone decides; `now_ms` is the wall clock or the watermark, in epoch milliseconds."""
         return iter(())
@@ -166,6 +170,8 @@ class RuleProcessor(StatefulProcessor):
         for row in batch:
             for decision in machine.take(key[0], row):
                 yield _as_row(key[0], decision)
+        for decision in machine.rest(key[0]):
+            yield _as_row(key[0], decision)
         self._keep(machine, stored[1] if stored else None)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name

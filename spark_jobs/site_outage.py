@@ -2,9 +2,10 @@
 
 A site is in `WARNING` when more than half of its racks by the inventory went into `WARNING` within a minute, by any of
 the other rules, and until no more than half of them are (`docs/rules.md`). Alerts of all partitions meet here, so each
-is held for a second before it counts: then none that was appended earlier can still come.
+is held until half a second after its second of append time: then none that belongs before it can still come.
 
-What it gets wrong: a repeated alert is known by the last 10,000 of its site; a repeat of an older one counts anew.
+What it gets wrong: an outage that was over before the jobs of the other rules could tell of it may pass unseen, as
+their alerts come rack by rack then, over several seconds. A repeated alert is known by the last 10,000 of its site.
 """
 
 from collections import Counter
@@ -26,8 +27,9 @@ from spark_jobs.rack_rules import with_rack
 from spark_jobs.rule_state import Decision, Machine, decisions, plain_evidence
 from spark_jobs.triggers import Trigger
 
-HELD_MS = 1000
-"""How long an alert is held, by the wall clock."""
+SECOND_MS = 1000
+GRACE_MS = 500
+"""How long after the end of its second an alert is held, by the wall clock."""
 KNOWN_ALERTS = 10_000
 
 
@@ -56,31 +58,37 @@ class Site(Machine):
     share: float = 0.0
     within: int = 0
     severity: str = ""
-    held_ms: int = 0
+    by_clock: bool = False
 
     def learn(self, row: Row, rules: Rules) -> None:
         """Take in how many racks the site has, and how many are too many."""
         rule = rules.for_rack(SiteOutage, "")
         self.share, self.within = rule.share, round(rule.within_s * 1_000_000)
-        self.racks, self.severity, self.held_ms = row["racks"], rule.severity_of(None), row["held_ms"]
+        self.racks, self.severity, self.by_clock = row["racks"], rule.severity_of(None), row["by_clock"]
 
-    def take(self, subject: str, row: Row) -> Iterator[Decision]:
-        """Take the next alert, to be held where there is a clock."""
-        change = Change(*(row[name] for name in Change._fields))
-        if self.held_ms:
-            self.held.append(change)
-        else:
-            yield from self._follow(subject, change)
+    def take(self, subject: str, row: Row) -> Iterator[Decision]:  # noqa: ARG002 - all of a second are taken together
+        """Hold the next alert."""
+        self.held.append(Change(*(row[name] for name in Change._fields)))
+        return iter(())
+
+    def rest(self, subject: str) -> Iterator[Decision]:
+        """Follow all alerts at once where there is no clock."""
+        if not self.by_clock:
+            yield from self._release(subject, len(self.held))
 
     def due_ms(self) -> int | None:
-        """Return when the alert held for longest is let go."""
-        return min(change.append_ms for change in self.held) + self.held_ms if self.held else None
+        """Return when the second of the first alert is over for good."""
+        return _end_ms(self.held[0]) + GRACE_MS if self.held and self.by_clock else None
 
     def tick(self, subject: str, now_ms: int) -> Iterator[Decision]:
-        """Follow the alerts that have been held for long enough."""
+        """Follow the alerts whose second is over for good."""
         self.held.sort()
-        while self.held and self.held[0].append_ms + self.held_ms <= now_ms:
-            yield from self._follow(subject, self.held.pop(0))
+        yield from self._release(subject, sum(_end_ms(change) + GRACE_MS <= now_ms for change in self.held))
+
+    def _release(self, subject: str, count: int) -> Iterator[Decision]:
+        for change in in_order(self.held[:count]):
+            yield from self._follow(subject, change)
+        del self.held[:count]
 
     def _follow(self, subject: str, change: Change) -> Iterator[Decision]:
         if change.alert_id in self.known:
@@ -95,12 +103,11 @@ class Site(Machine):
         if not rules:
             del self.down[change.rack_id]
             self.since.pop(change.rack_id, None)
-        many = self.share * self.racks
-        if self.out:
-            changes = len(self.down) <= many
-        else:
-            latest = max(self.since.values(), default=0)
-            changes = sum(latest - at <= self.within for at in self.since.values()) > many
+        latest = max(self.since.values(), default=0)
+        together = sum(latest - at <= self.within for at in self.since.values())
+        changes = (
+            len(self.down) / self.racks <= self.share if self.out else together / self.racks > self.share
+        )
         if changes:
             self.out = not self.out
             yield self._decision(subject, change)
@@ -110,6 +117,25 @@ class Site(Machine):
         sentence = f"Site {subject} is out: {count}." if self.out else f"Site {subject} is back: {count}."
         severity = self.severity if self.out else None
         return Decision(subject, severity, change.event_time, change.alert_id, sentence)
+
+
+def in_order(changes: list[Change]) -> list[Change]:
+    """Return alerts in the order in which they count: see `docs/rules.md`. In: as the topic holds them."""
+    anchors: dict[tuple[int, str], tuple[int, int]] = {}
+    keyed = []
+    for place, change in enumerate(changes):
+        second = change.append_ms // SECOND_MS
+        own = (change.event_time, place)
+        # Right after an earlier one of its rack, where it is older than that.
+        anchor = anchors.get((second, change.rack_id), own)
+        anchor = own if change.event_time >= anchor[0] else anchor
+        anchors[second, change.rack_id] = anchor
+        keyed.append((second, anchor, place, change))
+    return [change for *_, change in sorted(keyed)]
+
+
+def _end_ms(change: Change) -> int:
+    return (change.append_ms // SECOND_MS + 1) * SECOND_MS
 
 
 def site_outages(alerts: DataFrame, options: JobOptions, *, by_wall_clock: bool) -> DataFrame:
@@ -130,7 +156,7 @@ def site_outages(alerts: DataFrame, options: JobOptions, *, by_wall_clock: bool)
         "rack_id",
         (F.col("state") == "WARNING").alias("warning"),
         F.unix_micros("event_time").alias("event_time"),
-        F.lit(HELD_MS if by_wall_clock else 0).alias("held_ms"),
+        F.lit(by_wall_clock).alias("by_clock"),
     )
     return decisions(rows, "site", Site, options.rules, "ProcessingTime" if by_wall_clock else "None")
 

@@ -11,10 +11,11 @@ from producer.rule_oracles.asked import rule_of
 from producer.rule_oracles.lost_signal import lost_signal_alerts
 from producer.rule_oracles.overheating_state import overheating_state_alerts
 from producer.rule_oracles.silent_sensor import silent_sensor_alerts
-from producer.rule_oracles.site_outage import site_outage_alerts
+from producer.rule_oracles.site_outage import in_the_order_taken, site_outage_alerts
 from producer.rule_oracles.weak_signal import weak_signal_alerts
 
 __all__ = [
+    "in_the_order_taken",
     "lost_signal_alerts",
     "overheating_state_alerts",
     "rule_of",

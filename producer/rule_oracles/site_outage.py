@@ -13,7 +13,7 @@ from producer.rule_oracles.rows import Row, alert, milliseconds
 def site_outage_alerts(
     alerts: Iterable[Mapping[str, Any]], inventory: Iterable[InventoryRack], rule: SiteOutage
 ) -> list[Row]:
-    """Return the alerts of the topic `alerts` as it holds them: of other rules, several of one `alert_id` too."""
+    """Return the alerts of what `in_the_order_taken` returns: of other rules, several of one `alert_id` too."""
     site_of = {rack.rack_id: rack.site_id for rack in inventory}
     warning: dict[str, set[str]] = defaultdict(set)
     since_ms: dict[str, int] = {}
@@ -48,3 +48,25 @@ def site_outage_alerts(
             severity = rule.severity_of(None)
             rows.append(alert(rule.name, site_id, site_id, state, severity, event_time, decider))
     return rows
+
+
+def in_the_order_taken(held: Iterable[tuple[Mapping[str, Any], int]]) -> list[Mapping[str, Any]]:
+    """Return the records of the topic `alerts`, given with their append times (epoch ms) in its order, as they count.
+
+    Second by second; in a second by event time, but none before an earlier one of the same rack.
+    """
+    seconds: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for row, append_ms in held:
+        seconds[append_ms // 1000].append(row)
+    taken: list[Mapping[str, Any]] = []
+    for second in sorted(seconds):
+        left: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for row in seconds[second]:
+            left[row["subject"]].append(row)
+        place = {id(row): at for at, row in enumerate(seconds[second])}
+        while left:
+            fronts = [rows[0] for rows in left.values()]
+            first = min(fronts, key=lambda row: (to_ms(row["event_time"]), place[id(row)]))
+            taken.append(left[first["subject"]].pop(0))
+            left = {rack: rows for rack, rows in left.items() if rows}
+    return taken

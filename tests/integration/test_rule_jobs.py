@@ -18,6 +18,7 @@ from events.rules import LostSignal, Overheating, SilentSensor, SiteOutage, Weak
 from events.times import to_ms
 from events.topics import ALERTS, RACK_READINGS
 from producer.rule_oracles import (
+    in_the_order_taken,
     lost_signal_alerts,
     overheating_state_alerts,
     rule_of,
@@ -100,8 +101,13 @@ class Rules:
 
     def site_outages(self) -> tuple[dict[str, Row], dict[str, Row]]:
         """Return by id the outages that came, and those that had to by what the topic of alerts holds."""
-        alerts = self.alerts()
-        due = site_outage_alerts(alerts, self.inventory, self.rules.for_rack(SiteOutage, ""))
+        held = [
+            (json.loads(record.value or b""), record.timestamp_ms) for record in self.kafka.read_all(ALERTS)
+        ]
+        alerts = [row for row, _ in held]
+        due = site_outage_alerts(
+            in_the_order_taken(held), self.inventory, self.rules.for_rack(SiteOutage, "")
+        )
         return by_id(row for row in alerts if row["rule"] == "site-outage"), by_id(due)
 
 

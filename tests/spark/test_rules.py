@@ -16,6 +16,7 @@ from events.records import Alert, InventoryRack, RackReading, encode
 from events.rules import LostSignal, Overheating, Rules, SilentSensor, SiteOutage, WeakSignal
 from events.times import now_ms, to_ms, to_text
 from producer.rule_oracles import (
+    in_the_order_taken,
     lost_signal_alerts,
     overheating_state_alerts,
     rule_of,
@@ -275,7 +276,7 @@ def test_a_site_is_out(spark: SparkSession, tmp_path: Path, rules: Rules) -> Non
     found = alerts_of(
         spark, tmp_path, site_outage.JOB, [(_record(row), at) for row, at in topic], rules=rules
     )
-    due = site_outage_alerts([row for row, _ in topic], RACKS, rules.for_rack(SiteOutage, ""))
+    due = site_outage_alerts(in_the_order_taken(topic), RACKS, rules.for_rack(SiteOutage, ""))
     assert_as_due(found, due, 6)
 
 
@@ -283,7 +284,7 @@ def test_a_site_is_out_by_the_clock_too(spark: SparkSession, tmp_path: Path) -> 
     random = Random(9)
     topic = alert_topic(random)
     rows = kafka_table(spark, [encode(_record(row)) for row, _ in topic], append_ms=[at for _, at in topic])
-    due, _ = expected(site_outage_alerts([row for row, _ in topic], RACKS, SiteOutage()))
+    due, _ = expected(site_outage_alerts(in_the_order_taken(topic), RACKS, SiteOutage()))
     table = table_of(site_outage.JOB, Rules(), Trigger.MICRO_BATCH)
     with live_stream(spark, tmp_path, rows, table, "append") as stream:
         stream.add(rows)
@@ -298,7 +299,7 @@ def alert_topic(random: Random) -> list[tuple[Row, int]]:
     """Return alerts of the racks' rules that come and go, some of them twice, with their append times."""
     state: dict[tuple[str, str], str] = {}
     topic: list[tuple[Row, int]] = []
-    for step in range(300):
+    for step in range(600):
         rack = random.choice(RACKS)
         rule = random.choice(["rack-overheating", "silent-sensor", "site-outage"])
         key = (rack.rack_id, rule)
@@ -310,16 +311,17 @@ def alert_topic(random: Random) -> list[tuple[Row, int]]:
             "site_id": rack.site_id,
             "state": state[key],
             "severity": "error" if state[key] == "WARNING" else "info",
-            "event_time": to_text(T0 + 7000 * step),
+            "event_time": to_text(T0 + 7000 * step + random.choice([0, 0, 30_000])),
             "detected_time": to_text(T0 + 7000 * step),
             "summary": "",
             "evidence": [],
         }
         if row["subject"] == "rack-unknown":
             state[key] = "NORMAL" if state[key] == "WARNING" else "WARNING"
-        topic += [(row, T0 + 7000 * step) for _ in range(random.choice([1, 1, 2]))]
+        append_ms = T0 + 7000 * step if step < 300 else T0 + 2_200_000 + 250 * step
+        topic += [(row, append_ms) for _ in range(random.choice([1, 1, 2]))]
         if step > 20 and random.random() < 0.1:
-            topic.append((random.choice(topic[-20:])[0], T0 + 7000 * step))
+            topic.append((random.choice(topic[-20:])[0], append_ms))
     return topic
 
 

@@ -7,7 +7,7 @@ import pytest
 from events.rules import SiteOutage
 from events.times import to_text
 from producer.oracle import alert_id
-from producer.rule_oracles import site_outage_alerts
+from producer.rule_oracles import in_the_order_taken, site_outage_alerts
 from tests.unit.racks import T0, rack, told
 
 FOUR = [rack(f"rack-{n}") for n in (1, 2, 3, 4)]
@@ -132,3 +132,28 @@ def test_a_rack_that_the_inventory_does_not_name_counts_for_nothing() -> None:
 def test_its_own_alerts_count_for_nothing() -> None:
     own = {**down(3, 2, "site-outage"), "site_id": "site-a"}
     assert of([down(1, 0), down(2, 1), own]) == []
+
+
+def test_alerts_of_a_second_count_by_event_time_and_those_of_a_rack_in_their_order() -> None:
+    rows = [
+        (down(1, 10), T0), (up(1, 40), T0 + 1), (down(2, 11), T0 + 2), (up(2, 5), T0 + 3), (down(3, 12), T0 + 4),
+        (down(4, 1), T0 + 1000),
+    ]  # fmt: skip
+    taken = [(row["subject"], row["state"]) for row in in_the_order_taken(rows)]
+    assert taken == [
+        ("rack-1", "WARNING"),
+        ("rack-2", "WARNING"),
+        ("rack-2", "NORMAL"),
+        ("rack-3", "WARNING"),
+        ("rack-1", "NORMAL"),
+        ("rack-4", "WARNING"),
+    ]
+
+
+def test_an_outage_is_seen_although_the_alerts_came_rack_by_rack() -> None:
+    rows = [(change, T0 + n) for n in (1, 2, 3) for change in (down(n, n), up(n, 60 + n))]
+    assert of([row for row, _ in rows]) == []
+    assert of([dict(row) for row in in_the_order_taken(rows)]) == [
+        ("WARNING", "error", "3"),
+        ("NORMAL", "info", "61"),
+    ]
