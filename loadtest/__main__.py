@@ -92,7 +92,7 @@ def join_command(
 ) -> None:
     """Join impressions with clicks, late, twice and out of order, and compare all rows with the truth.
 
-    Exit status 1 when a row is missing or wrong. Some seven minutes with the usual count.
+    Exit status 1 when a row is missing or wrong. Some eight minutes with the usual count.
     """
     load, holds = join.Load(count, rate), True
     with _bench("join") as bench:

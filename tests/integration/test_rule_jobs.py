@@ -155,6 +155,31 @@ def test_the_rules_hold_through_kills_and_in_a_replay(broker: RunningBroker, tmp
     assert found == due
 
 
+def test_weak_signals_are_told_in_real_time_and_through_a_kill(broker: RunningBroker, tmp_path: Path) -> None:
+    kafka = Kafka(broker.bootstrap, f"weak-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
+    create_topics(kafka.bootstrap, kafka.prefix)
+    pipeline = Pipeline(kafka, tmp_path)
+    faults = ("weak-signal=4,start_s=0,length_s=3,every_s=5", "duplicate=0.05", "out-of-order=0.05")
+    load = ("--racks=12", "--rate=max", "--count=2000", "--time-scale=20", *(f"--fault={f}" for f in faults))
+
+    def due() -> dict[str, Row]:
+        held = [
+            msgspec.json.decode(record.value or b"", type=RackReading)
+            for record in kafka.read_all(RACK_READINGS)
+        ]
+        return by_id(weak_signal_alerts(held, lambda _: WeakSignal()))
+
+    def found() -> dict[str, Row]:
+        return by_id(json.loads(record.value or b"") for record in kafka.read_all(ALERTS))
+
+    for seed, batch in ((1, 60), (2, 5)):
+        assert run("producer", "run", f"--seed={seed}", *load, env=kafka.env).returncode == 0
+        options = ("--trigger=real-time", f"--batch-seconds={batch}")
+        with pipeline.running(*options, jobs=("weak_signal",)) as process:
+            pipeline.until(process, lambda: found() == due())
+    assert len(due()) > 40
+
+
 def test_alerts_are_cloud_events(broker: RunningBroker, tmp_path: Path) -> None:
     kafka = Kafka(broker.bootstrap, f"events-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
     create_topics(kafka.bootstrap, kafka.prefix)
