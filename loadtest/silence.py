@@ -24,7 +24,8 @@ def silence_delays(bench: Bench) -> list[float]:
     """Return for each of 100 silences after how many ms it was noticed; raise `PersonError` when one was not."""
     prefix = "speed-silence."
     env = bench.topics(prefix)
-    job = ["spark_jobs", "run", "silent_sensor", "--checkpoint-root", str(bench.folder / prefix)]
+    job = ["spark_jobs", "run", "silent_sensor", "--checkpoint-root", str(bench.folder / prefix),
+           "--progress", str(bench.folder / "silence.jsonl")]  # fmt: skip
     one_by_one = f"silence={RACKS // 2},start_s=25,stagger_s=0.2,length_s={SENDING_S},every_s=null"
     load = ["--racks", str(RACKS), "--rate", "500", "--fault", one_by_one]
     log = bench.folder / f"{prefix}jobs.log"

@@ -28,6 +28,8 @@ from spark_jobs.quick_reading import parse_quickly, suspects
 from spark_jobs.session import NOT_ON_A_DISK, new_session
 from spark_jobs.triggers import Trigger
 
+LETTERS_EVERY = timedelta(seconds=2)
+"""Dead letters are not urgent: their micro-batches need not take the processors that results are waiting for."""
 SPARE_SLOTS = 8
 """Real-time tasks hold their slot for ever: these are for partitions that are added to a topic while it runs."""
 
@@ -121,7 +123,7 @@ def start(
     ) -> StreamingQuery:
         identity = checkpoints.Identity(name, plan_name, job.rules_version, settings.topic_prefix, shape)
         path = checkpoints.claim(options.checkpoint_root, identity)
-        batch = options.batch_for(trigger, job.micro_batch)
+        batch = options.batch_for(trigger, LETTERS_EVERY if sink is DEAD_LETTERS else job.micro_batch)
         query = kafka.QueryOptions(name, path, mode, trigger, batch)
         if sink is None:
             return kafka.write_files(records, shape["folder"], query)
