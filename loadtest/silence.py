@@ -17,7 +17,8 @@ from loadtest.speed import Bench, consumer
 RACKS = 100
 AFTER_S = 30
 """How long a rack must be silent, the job's default."""
-SENDING_S = 60
+SENDING_S = 160
+"""Two minutes of it warm-up: so long the JVM compiles, and batches take thrice their time."""
 
 
 def silence_delays(bench: Bench) -> list[float]:
@@ -26,7 +27,7 @@ def silence_delays(bench: Bench) -> list[float]:
     env = bench.topics(prefix)
     job = ["spark_jobs", "run", "silent_sensor", "--checkpoint-root", str(bench.folder / prefix),
            "--progress", str(bench.folder / "silence.jsonl")]  # fmt: skip
-    one_by_one = f"silence={RACKS // 2},start_s=25,stagger_s=0.2,length_s={SENDING_S},every_s=null"
+    one_by_one = f"silence={RACKS // 2},start_s=115,stagger_s=0.2,length_s={SENDING_S},every_s=null"
     load = ["--racks", str(RACKS), "--rate", "500", "--fault", one_by_one]
     log = bench.folder / f"{prefix}jobs.log"
     with running(log, env, *job) as jobs:

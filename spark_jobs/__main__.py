@@ -123,9 +123,13 @@ def run(
         str, typer.Option(help="archive: folder or URL below which each topic has a folder.")
     ] = ".rackstream/archive",
     state_partitions: Annotated[
-        int,
-        typer.Option(min=1, help="Over how many tasks state is spread; fixed at a checkpoint's first start."),
-    ] = 4,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Over how many tasks state is spread, by default 4 (silent_sensor, site_outage: 1); fixed at a "
+            "checkpoint's first start.",
+        ),
+    ] = None,
     batch_seconds: Annotated[
         float | None,
         typer.Option(

@@ -84,12 +84,13 @@ class Plan:
 class Job:
     """One question asked of one topic, or of several.
 
-    `by_event_time` sets records from the future aside; `shaping_options` are the options whose change makes old
-    state useless, as does another `rules_version`; `defaults` are the job's own for options that are None. The first
-    plan is the default trigger's. A `rule` of alerts may come from a file, and `by_rules` are the plans that take it,
-    where they are others. Beside `source` the job reads `more_sources`, or instead of it the one of `choices`
-    that the option `topic` names. Without a `sink` it writes files, one query per source, and its plan is handed the
-    unreadable records too. `micro_batch` is the least time between the starts of two micro-batches.
+    `by_event_time` sets records from the future aside; `shaping_options` are the options whose change makes old state
+    useless, as does another `rules_version`; `defaults` are the job's own for options that are None. The first plan is
+    the default trigger's. A `rule` of alerts may come from a file, and `by_rules` are the plans that take it, where
+    they are others. `state_partitions` is over how many tasks state is spread: the fewer, the shorter the small
+    batches of a job that looks at the clock. Beside `source` the job reads `more_sources`, or instead of it the one of
+    `choices` that the option `topic` names. Without a `sink` it writes files, one query per source, and its plan is
+    handed the unreadable records too. `micro_batch` is the least time between the starts of two micro-batches.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Job:
     rule: type[AnyRule] | None = None
     by_rules: Mapping[Trigger, Plan] | None = None
     needs_inventory: bool = False
+    state_partitions: int = 4
 
     def under(self, rules: Rules) -> "Job":
         """Return the job as rules from a file make it: other rules are another version of its state."""

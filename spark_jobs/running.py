@@ -36,15 +36,19 @@ SPARE_SLOTS = 8
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How jobs are run: the trigger (None: each job's default), state and batches."""
+    """How jobs are run: the trigger and over how many tasks state is spread (None: each job's default), batches."""
 
     trigger: Trigger | None = None
     checkpoint_root: str = ".rackstream/checkpoints"
-    state_partitions: int = 4
+    state_partitions: int | None = None
     batch: timedelta | None = None
     read: kafka.ReadOptions = field(default_factory=kafka.ReadOptions)
     conf: tuple[tuple[str, str], ...] = ()
     progress: Path | None = None
+
+    def partitions_for(self, job: Job) -> int:
+        """Return over how many tasks a job's state is spread."""
+        return self.state_partitions or job.state_partitions
 
     def batch_for(self, trigger: Trigger, micro_batch: timedelta = timedelta(0)) -> timedelta:
         """Return how long a batch lasts: real-time batches are long, since a boundary pauses their records."""
@@ -73,11 +77,12 @@ def run(
         if job.needs_inventory and not job_options.inventory:
             raise PersonError(f"{job.name} asks how many racks a site has: name the --inventory.")
     _require_topics(jobs, settings, job_options)
-    slots = _slots(jobs, triggers, options.state_partitions)
+    partitions = max(map(options.partitions_for, jobs))
+    slots = _slots(jobs, triggers, partitions)
     with _signals() as received:
         tell("starting Spark ...")
         files = NOT_ON_A_DISK if "://" in options.checkpoint_root else {}
-        spark = new_session(settings, slots, options.state_partitions, files | dict(options.conf))
+        spark = new_session(settings, slots, partitions, files | dict(options.conf))
         if options.progress:
             spark.streams.addListener(ProgressLog(options.progress))
         queries: list[StreamingQuery] = []
@@ -117,6 +122,7 @@ def start(
     sources = job.sources(job_options)
     # Taken into each query's checkpoint at its first start.
     spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", job_options.watermark_policy)
+    spark.conf.set("spark.sql.shuffle.partitions", str(options.partitions_for(job)))
 
     def begin(
         records: DataFrame, sink: Topic | None, name: str, plan_name: str, mode: str, shape: dict[str, str]
@@ -150,7 +156,7 @@ def start(
     def judged(records: DataFrame) -> DataFrame:
         return parsing.reject_future(records) if job.by_event_time else records
 
-    shape = _shape(job, plan, options, job_options)
+    shape = _shape(job, plan, options.partitions_for(job), job_options)
     mode = plan.output_mode(job_options)
     if job.sink is None:
         folder = f"{job_options.archive}/landing/{settings.topic_prefix}"
@@ -177,11 +183,11 @@ def start(
     return queries
 
 
-def _shape(job: Job, plan: Plan, options: RunOptions, job_options: JobOptions) -> dict[str, str]:
+def _shape(job: Job, plan: Plan, partitions: int, job_options: JobOptions) -> dict[str, str]:
     chosen = {name: str(value) for name, value in asdict(job_options).items() if name in job.shaping_options}
     if "output_mode" in chosen:
         chosen["output_mode"] = plan.output_mode(job_options)
-    return chosen | {"state_partitions": str(options.state_partitions)}
+    return chosen | {"state_partitions": str(partitions)}
 
 
 def _slots(jobs: list[Job], triggers: dict[str, Trigger], state_partitions: int) -> int:

@@ -185,6 +185,7 @@ JOB = Job(
     rules_version="v1",
     rule=SiteOutage,
     needs_inventory=True,
+    state_partitions=1,
     micro_batch=timedelta(seconds=1),
     plans={
         Trigger.MICRO_BATCH: Plan("micro-batch", _by_wall_clock, ("append",), reads_all=True),

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from events.cli import PersonError
+from events.rules import Overheating, Rules
 from events.topics import AD_CLICKS, AD_IMPRESSIONS, ALL, RACK_READINGS, USER_ACTIONS
 from spark_jobs.job import JobOptions
 from spark_jobs.registry import JOBS
@@ -49,7 +50,8 @@ def test_a_failure_that_says_nothing_is_still_explained() -> None:
 def test_every_job_runs_available_now_and_says_its_default_trigger_first(name: str) -> None:
     job = JOBS[name]
     assert Trigger.AVAILABLE_NOW in job.plans
-    expected = Trigger.REAL_TIME if name in ("overheating", "rack_temperature") else Trigger.MICRO_BATCH
+    real_time = ("overheating", "rack_temperature", "weak_signal")
+    expected = Trigger.REAL_TIME if name in real_time else Trigger.MICRO_BATCH
     assert job.default_trigger is expected
     assert job.name == name
 
@@ -87,3 +89,20 @@ def test_a_job_reads_its_topics_or_the_one_that_is_chosen() -> None:
 
 def test_the_archive_has_every_topic() -> None:
     assert [topic.name for topic in JOBS["archive"].sources(JobOptions())] == [topic.name for topic in ALL]
+
+
+def test_a_file_of_rules_makes_another_job_only_of_the_kinds_in_it() -> None:
+    rules = Rules((Overheating(count=2),))
+    assert JOBS["weak_signal"].under(rules) is JOBS["weak_signal"]
+    assert JOBS["rack_temperature"].under(rules) is JOBS["rack_temperature"]
+    ruled = JOBS["overheating"].under(rules)
+    assert set(ruled.plans) == {Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW}
+    versions = {ruled.rules_version, JOBS["overheating"].rules_version}
+    versions.add(JOBS["overheating"].under(Rules((Overheating(count=3),))).rules_version)
+    assert len(versions) == 3, "other rules are other state"
+
+
+def test_state_is_spread_as_asked_or_as_the_job_does_best() -> None:
+    assert RunOptions().partitions_for(JOBS["overheating"]) == 4
+    assert RunOptions().partitions_for(JOBS["silent_sensor"]) == 1
+    assert RunOptions(state_partitions=3).partitions_for(JOBS["silent_sensor"]) == 3
