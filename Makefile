@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY = .venv/bin/python
 COMPOSE ?= docker compose
 FIRST_ALERTS = COMPOSE="$(COMPOSE)" sh deploy/first_alerts.sh
-ON_THREE_BROKERS = STACK_KAFKA_SERVERS=kafka-1:9092,kafka-2:9092,kafka-3:9092 STACK_REPLICATION=3 STACK_DATA=three-brokers
+ON_THREE_BROKERS = STACK_KAFKA_SERVERS=kafka-1:9092,kafka-2:9092,kafka-3:9092 STACK_REPLICATION=3 STACK_DATA=of-three-brokers
 export RUFF_CACHE_DIR = .rackstream/ruff
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lessons lint format broker broker-down status bench up up-cluster up-brokers failover down logs clean clean-runs

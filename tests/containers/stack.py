@@ -16,7 +16,7 @@ from demo.observe import read_truth
 from demo.verdict import Truth, compare_alerts
 from tests.support import ROOT, Kafka, eventually, free_port
 
-DATABASE = "/var/lib/rackstream/alerting/alerts.sqlite3"
+DATABASE = "/var/lib/rackstream/alerting/alerts-of-one-broker.sqlite3"
 TRUTH = "/var/lib/rackstream/load/truth.jsonl"
 READ_ALERTS = """
 import sqlite3
