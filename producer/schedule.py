@@ -64,10 +64,10 @@ class Schedule:
 
     def by_then(self, since_start_ms: Ints) -> Ints:
         """Return how many events there were by so many milliseconds of event time after the start."""
-        if self.warp is not None:
-            wall_s = since_start_ms / (1000.0 * self.time_scale)
-            since_start_ms = self.warp.to_even(wall_s) * 1000.0 * self.time_scale
-        return np.floor(since_start_ms / self.event_step_ms).astype(np.int64)
+        if self.warp is None:
+            return np.floor(since_start_ms / self.event_step_ms).astype(np.int64)
+        even_s = self.warp.to_even(since_start_ms / (1000.0 * self.time_scale))
+        return np.floor(even_s * self.rate).astype(np.int64)
 
     def slots(self, event_seconds: Floats) -> Ints:
         """Return how many slots go by in a stretch of event time, at the mean rate."""
