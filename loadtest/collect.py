@@ -54,19 +54,22 @@ def follow(servers: str, topics: Sequence[str], path: Path) -> None:
                 file.flush()
                 continue
             seen_ns = time.time_ns()
-            value = message.value() or b""
-            file.write(
-                _HEAD.pack(
-                    seen_ns,
-                    index[message.topic() or ""],
-                    message.partition() or 0,
-                    message.offset() or 0,
-                    message.timestamp()[1],
-                    len(value),
-                )
-            )
-            file.write(value)
+            found = index[message.topic() or ""], message.partition() or 0, message.offset() or 0
+            file.write(encoded(Output(seen_ns, *found, message.timestamp()[1], message.value() or b"")))
     reader.close()
+
+
+def encoded(output: Output) -> bytes:
+    """Return a record as the file holds it."""
+    head = (
+        output.seen_ns,
+        output.topic,
+        output.partition,
+        output.offset,
+        output.append_ms,
+        len(output.value),
+    )
+    return _HEAD.pack(*head) + output.value
 
 
 def outputs(path: Path) -> Iterator[Output]:
