@@ -90,10 +90,11 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
         trigger=settings.trigger,
         began=raw.began,
         gates=gates(
-            _findings(point, raw, latencies, slips.p99 if slips else None, len(counted)),
+            _findings(point, raw, latencies, slips.p99 if slips else None, len(counted) or len(closed)),
             bounds,
             settings.trigger,
         ),
+        measured_ms=(begin_ms, end_ms),
         from_schedule=from_schedule,
         from_append=percentiles(seen_ms - append for _, _, append, seen_ms in counted),
         past_window=percentiles(closed),
@@ -163,9 +164,9 @@ def _findings(
     slip_ms: float | None,
     counted: int,
 ) -> Findings:
-    ends = [lag.reached(rows[-1]) for name in point.settings.jobs if (rows := raw.batches.get(name))]
+    last = [rows[-1] for name in point.settings.jobs if (rows := raw.batches.get(name))]
     # A real-time batch is told when it is over, which the last one never is.
-    told = point.settings.trigger != "real-time" and len(ends) == len(point.settings.jobs)
+    told = point.settings.trigger != "real-time" and len(last) == len(point.settings.jobs)
     last_ms = max(raw.inputs.append_ms, default=0)
     measurable = not point.settings.count and (latencies or raw.found or counted)
     return Findings(
@@ -173,7 +174,7 @@ def _findings(
         acknowledged=int(raw.sent["acknowledged"]),
         held=raw.inputs.held,
         flushes=raw.flushes,
-        reached=min(ends) if told else None,
+        unread=sum(lag.unread(batch, raw.inputs.by_topic) for batch in last) if told else None,
         missing=sum(len(c.missing) for c in raw.compared.values()) if raw.compared else None,
         wrong=sum(len(c.wrong) for c in raw.compared.values()) if raw.compared else None,
         expected=sum(c.expected for c in raw.compared.values()),

@@ -29,8 +29,8 @@ class Findings(Struct, kw_only=True, frozen=True):
     """Records in the input topics at the end."""
     flushes: int = 0
     """Records among them that only moved watermarks."""
-    reached: int | None = None
-    """Records that the job has read by its own word; None where it gives none (Real-time Mode)."""
+    unread: int | None = None
+    """Records that the jobs have not read, by their own word; None where they give none (Real-time Mode)."""
     missing: int | None = None
     """Outputs that were due and did not come; None where there is no truth."""
     wrong: int | None = None
@@ -84,10 +84,8 @@ def _all_sent(found: Findings) -> Gate:
 
 def _drained(found: Findings) -> Gate:
     name = "all that was sent was drained"
-    if found.reached is not None:
-        return Gate(
-            name, found.reached >= found.held, f"{found.reached:,} of {found.held:,} records were read"
-        )
+    if found.unread is not None:
+        return Gate(name, found.unread == 0, f"{found.unread:,} of {found.held:,} records were not read")
     if found.missing is not None:
         return Gate(name, found.missing == 0, f"{found.missing:,} of {found.expected:,} outputs did not come")
     return Gate(name, None, "the job tells no offsets, and there is no truth")

@@ -1,6 +1,7 @@
 """What do the input topics hold at the end? When each record was due and appended, and which decided outputs."""
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,8 @@ class Inputs:
 
     scheduled_ms: "array[int]" = field(default_factory=lambda: array("q"))
     append_ms: "array[int]" = field(default_factory=lambda: array("q"))
-    unscheduled: int = 0
+    by_topic: Counter[str] = field(default_factory=Counter)
+    """How many records each topic holds, by its name on the broker."""
 
     @property
     def held(self) -> int:
@@ -43,7 +45,7 @@ def read_inputs(servers: str, prefix: str, topics: Sequence[Topic], deciders: De
             scheduled_ms = NEVER if text is None else to_ms(text)
             inputs.scheduled_ms.append(scheduled_ms)
             inputs.append_ms.append(append_ms)
-            inputs.unscheduled += scheduled_ms == NEVER
+            inputs.by_topic[prefix + topic.name] += 1
             if record is not None:
                 deciders.take(topic.name, record, scheduled_ms, append_ms)
     return inputs

@@ -40,8 +40,17 @@ def end_ms(batch: Mapping[str, Any]) -> int:
 
 def reached(batch: Mapping[str, Any]) -> int:
     """Return the sum of the offsets that a batch ended at, over all its topics and partitions."""
+    return sum(_reached(batch).values())
+
+
+def unread(batch: Mapping[str, Any], ends: Mapping[str, int]) -> int:
+    """Return how many records a batch's topics hold beyond where it ended; `ends` are their sizes by name."""
+    return sum(max(0, ends.get(topic, 0) - count) for topic, count in _reached(batch).items())
+
+
+def _reached(batch: Mapping[str, Any]) -> dict[str, int]:
     ends = [source["endOffset"] for source in batch["sources"] if isinstance(source.get("endOffset"), dict)]
-    return sum(int(offset) for end in ends for topic in end.values() for offset in topic.values())
+    return {topic: sum(map(int, parts.values())) for end in ends for topic, parts in end.items()}
 
 
 def output_lag(seen: Sequence[tuple[float, float]], rate: float) -> Series:

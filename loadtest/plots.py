@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from loadtest.raw_files import BATCHES, LAG, LATENCIES, SAMPLES
 from loadtest.result import PointResult, Saved
@@ -24,7 +25,11 @@ def draw(saved: Saved) -> dict[str, Path]:
     wanted: list[tuple[str, str, Callable[[Axes], bool]]] = [
         ("Latency over rate", "latency-over-rate", lambda ax: _over_rate(ax, measured)),
         ("Latencies (ECDF)", "ecdf", lambda ax: _ecdf(ax, saved, measured)),
-        ("Latency over time", "latency-over-time", lambda ax: _over_time(ax, saved, measured)),
+        (
+            "Latency over time, warm-up included",
+            "latency-over-time",
+            lambda ax: _over_time(ax, saved, measured),
+        ),
         ("Lag over time", "lag", lambda ax: _lag(ax, saved)),
         ("Time of batches", "batches", lambda ax: _batches(ax, saved)),
         ("Processors", "cpu", lambda ax: _programs(ax, saved, 2, "percent of one processor")),
@@ -64,13 +69,18 @@ def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
             linestyle="-" if name == "p50" else "--",
         )  # fmt: skip
     ax.set(xlabel="events/s", ylabel="ms from scheduled time", yscale="log", xscale="log")
+    rates = sorted({rate for curve in curves.values() for rate in curve})
+    ax.set_xticks(rates, [f"{rate:,.0f}" for rate in rates])
+    ax.xaxis.set_minor_formatter(NullFormatter())
     return bool(curves)
 
 
 def _ecdf(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
     drawn = False
     for point in points:
-        latencies = np.sort(_latencies(saved, point)[1])
+        due_ms, latencies = _latencies(saved, point)
+        begin_ms, end_ms = point.measured_ms
+        latencies = np.sort(latencies[(due_ms >= begin_ms) & (due_ms < end_ms)])
         if len(latencies):
             share = np.arange(1, len(latencies) + 1) / len(latencies)
             at = np.unique(
@@ -87,9 +97,9 @@ def _ecdf(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
 def _over_time(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
     drawn = False
     for point in points:
-        due_s, latencies = _latencies(saved, point)
+        due_ms, latencies = _latencies(saved, point)
         if len(latencies):
-            seconds = due_s.astype(int)
+            seconds = ((due_ms - due_ms.min()) / 1000).astype(int)
             each = np.unique(seconds)
             ax.plot(
                 each, [np.percentile(latencies[seconds == s], 99) for s in each], label=f"{_name(point)} p99"
@@ -138,13 +148,13 @@ def _programs(ax: Axes, saved: Saved, column: int, label: str) -> bool:
 
 
 def _latencies(saved: Saved, point: PointResult) -> tuple["np.ndarray", "np.ndarray"]:
-    """Return when each output's record was due (s after the first) and its latency (ms), warm-up included."""
+    """Return when each output's record was due (epoch ms) and its latency (ms), warm-up included."""
     path = saved.folder / "points" / point.folder / LATENCIES
     if not path.exists():
         return np.array([]), np.array([])
     table = pq.read_table(path, columns=["scheduled_ms", "seen_ms"])
     due, seen = (table.column(name).to_numpy().astype(float) for name in ("scheduled_ms", "seen_ms"))
-    return (due - due.min()) / 1000 if len(due) else due, seen - due
+    return due, seen - due
 
 
 def _csv(saved: Saved, point: PointResult, name: str) -> list[dict[str, str]]:

@@ -199,9 +199,9 @@ class OnePoint:
             time.sleep(STEP_S)
 
     def _all_read(self, sampler: Sampler) -> bool:
-        held, progress = sampler.held[-1][1] if sampler.held else 0, self._progress()
+        progress = self._progress()
         main = [progress.get(name, []) for name in self._settings.jobs]
-        return all(rows and lag.reached(rows[-1]) >= held for rows in main)
+        return all(rows and not lag.unread(rows[-1], sampler.ends) for rows in main)
 
     def _progress(self) -> dict[str, list[dict[str, Any]]]:
         """Return Spark's progress by query, as far as it is written."""

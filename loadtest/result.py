@@ -44,6 +44,8 @@ class PointResult(Struct, kw_only=True, frozen=True):
     began: str
     """When the point began, in UTC."""
     gates: list[Gate]
+    measured_ms: tuple[float, float] = (0.0, float(2**62))
+    """From when to when records had to be due to be measured, in epoch milliseconds; of a catch-up, all are."""
     from_schedule: Percentiles | None = None
     """Of outputs whose deciding record was due while the load was measured, as a consumer had them."""
     from_append: Percentiles | None = None

@@ -105,7 +105,7 @@ def _load_cells(point: PointResult) -> list[str]:
                 str(batches.count),
                 number(batches.p50_ms),
                 number(batches.max_ms),
-                f"{batches.state_rows:,}",
+                f"{batches.state_rows:,}" if batches.state_rows else "",  # 0: not counted
                 number(batches.state_mib),
             ]
         ),

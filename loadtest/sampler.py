@@ -28,6 +28,9 @@ class Sampler:
         self.rows: list[tuple[float, str, float, float]] = []
         """Moment (epoch s), program, percent of one processor since the sample before, resident MiB."""
         self.held: Series = []
+        """How many records all input topics held at which moment."""
+        self.ends: dict[str, int] = {}
+        """How many each of them held last."""
         self._programs, self._done = programs, Event()
         self._reader = consumer(servers, topics)
         self._spent: dict[int, float] = {}
@@ -66,11 +69,15 @@ class Sampler:
                 self.rows.append((now, name, 100 * cpu_s / (now - self._at), rss / MIB))
             self._at = now
             with suppress(KafkaException):
-                ends = [self._reader.get_watermark_offsets(part, timeout=5) for part in self._parts()]
-                self.held.append((time.time(), float(sum(end for _, end in ends))))
+                self.ends = self._ends()
+                self.held.append((time.time(), float(sum(self.ends.values()))))
 
-    def _parts(self) -> list[TopicPartition]:
-        return [TopicPartition(part.topic, part.partition) for part in self._reader.assignment()]
+    def _ends(self) -> dict[str, int]:
+        ends: dict[str, int] = {}
+        for part in self._reader.assignment():
+            _, end = self._reader.get_watermark_offsets(TopicPartition(part.topic, part.partition), timeout=5)
+            ends[part.topic] = ends.get(part.topic, 0) + end
+        return ends
 
     def _family(self, name: str, pid: int) -> list[tuple[str, float, float]]:
         """Return of a program and its children the part that they belong to, seconds spent since last, and memory."""

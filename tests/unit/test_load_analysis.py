@@ -1,6 +1,7 @@
 """A point's raw material, made by hand, gives the numbers that one would work out by hand."""
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ def raw(
     outputs: Sequence[tuple[Output, dict[str, Any]]], due_ms: Sequence[int], append_after_ms: int = 2
 ) -> Raw:
     """Return the material of a run whose records were appended so long after their time."""
-    inputs = Inputs(array("q", due_ms), array("q", [moment + append_after_ms for moment in due_ms]))
+    appended = array("q", [moment + append_after_ms for moment in due_ms])
+    inputs = Inputs(array("q", due_ms), appended, Counter({"t": len(due_ms)}))
     found = {}
     for _, row in outputs:
         (key,) = deciders(ALERTS.name, row)
@@ -126,7 +128,7 @@ def test_a_catch_up_is_told_in_records_a_second_with_and_without_its_first_batch
     assert result.whole_per_s == pytest.approx(3000 / 14)
     assert result.warm_per_s == pytest.approx(500)
     material.batches["overheating"].pop()  # type: ignore[attr-defined]
-    assert "1,000 of 3,000 records were read" in analyse(point, material, Gates()).result.reasons[0]
+    assert "2,000 of 3,000 records were not read" in analyse(point, material, Gates()).result.reasons[0]
 
 
 def test_percentiles_are_those_of_the_numbers_from_one_to_a_thousand() -> None:

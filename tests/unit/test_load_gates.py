@@ -7,7 +7,7 @@ from loadtest.gates import Findings, gates, is_valid
 from loadtest.plan import Gates
 
 GOOD = Findings(
-    sent=1000, acknowledged=1000, held=1000, reached=1000, missing=0, wrong=0, expected=40,
+    sent=1000, acknowledged=1000, held=1000, unread=0, missing=0, wrong=0, expected=40,
     slip_p99_ms=8.0, tail_s=0.4, latencies=500,
 )  # fmt: skip
 BOUNDS = Gates(slip_ms=100, tail_s=5, outputs=100)
@@ -27,9 +27,9 @@ def test_a_good_point_passes_all_gates() -> None:
     ("changes", "gate"),
     [
         ({"acknowledged": 999}, "all sent records are in the topics, once"),
-        ({"held": 999, "reached": 999}, "all sent records are in the topics, once"),
-        ({"held": 1001, "reached": 1001}, "all sent records are in the topics, once"),
-        ({"reached": 999}, "all that was sent was drained"),
+        ({"held": 999}, "all sent records are in the topics, once"),
+        ({"held": 1001}, "all sent records are in the topics, once"),
+        ({"unread": 1}, "all that was sent was drained"),
         ({"missing": 1}, "the outputs are those of the truth"),
         ({"wrong": 1}, "the outputs are those of the truth"),
         ({"expected": 0}, "the outputs are those of the truth"),
@@ -44,12 +44,12 @@ def test_a_fault_closes_its_own_gate(changes: dict[str, object], gate: str) -> N
 
 
 def test_where_spark_tells_no_offsets_missing_outputs_say_that_it_was_not_drained() -> None:
-    found = replace(GOOD, reached=None, missing=2)
+    found = replace(GOOD, unread=None, missing=2)
     assert failed(found) == ["all that was sent was drained", "the outputs are those of the truth"]
 
 
 def test_what_cannot_be_asked_is_neither_held_nor_failed() -> None:
-    checks = gates(replace(GOOD, reached=None, missing=None, wrong=None), BOUNDS, "real-time")
+    checks = gates(replace(GOOD, unread=None, missing=None, wrong=None), BOUNDS, "real-time")
     assert [gate.name for gate in checks if gate.holds is None] == [
         "all that was sent was drained",
         "the outputs are those of the truth",
@@ -58,11 +58,11 @@ def test_what_cannot_be_asked_is_neither_held_nor_failed() -> None:
 
 
 def test_records_that_only_move_watermarks_are_held_but_not_sent() -> None:
-    assert failed(replace(GOOD, held=1002, reached=1002, flushes=2)) == []
+    assert failed(replace(GOOD, held=1002, flushes=2)) == []
 
 
 def test_a_run_that_sent_nothing_is_none() -> None:
-    found = replace(GOOD, sent=0, acknowledged=0, held=0, reached=0)
+    found = replace(GOOD, sent=0, acknowledged=0, held=0)
     assert failed(found) == ["all sent records are in the topics, once"]
 
 

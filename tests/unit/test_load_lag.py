@@ -37,6 +37,12 @@ def test_a_source_that_tells_no_offsets_has_reached_nothing() -> None:
     )
 
 
+def test_what_a_batch_has_not_read_is_told_by_its_own_topics() -> None:
+    done = {"sources": [{"endOffset": {"a": {"0": 3, "1": 4}}}, {"endOffset": {"b": {"0": 9}}}]}
+    assert lag.unread(done, {"a": 7, "b": 9, "c": 1000}) == 0
+    assert lag.unread(done, {"a": 10, "b": 5, "c": 1000}) == 3
+
+
 def test_outputs_that_take_half_a_second_at_a_thousand_a_second_are_500_behind() -> None:
     seen = [(T0 + 0.1, 400.0), (T0 + 0.2, 500.0), (T0 + 0.9, 9000.0), (T0 + 2.5, 100.0)]
     assert lag.output_lag(seen, 1000) == [(T0 + 0.5, 500.0), (T0 + 2.5, 100.0)]
