@@ -9,7 +9,7 @@ import numpy as np
 
 from demo.comparison import Comparison
 from events.topics import Topic
-from loadtest import deciding, lag, sampler
+from loadtest import deciding, lag, sampler, spark_batches
 from loadtest.closing import Closing
 from loadtest.collect import Output
 from loadtest.gates import Findings, gates
@@ -17,7 +17,7 @@ from loadtest.inputs import NEVER, Inputs
 from loadtest.lag import Series
 from loadtest.latency import percentiles
 from loadtest.plan import Gates, Point
-from loadtest.result import Batches, PointResult, Process
+from loadtest.result import PointResult, Process
 
 MIB = 2**20
 
@@ -78,7 +78,7 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
         if (at := closing.due_ms(raw.sinks[output.topic].name, row)) is not None
         and begin_ms <= (seen_ms := output.seen_ms) < end_ms
     ]
-    whole, after_first = _catch_up(batches) if settings.count else (None, None)
+    whole, after_first = spark_batches.catch_up(batches) if settings.count else (None, None)
     seen = sum(begin_ms <= output.seen_ms < end_ms for output in raw.outputs)
     appended = np.asarray(raw.inputs.append_ms)
     result = PointResult(
@@ -108,7 +108,7 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
         lag_max=max((records for _, records in during), default=None),
         lag_slope=lag.slope(during),
         lag_by=by,
-        late_per_s=_late(warm, seconds),
+        late_per_s=spark_batches.late(warm, seconds),
         slip=slips,
         generator_slip_ms=raw.sent["max_slip_ms"],
         whole_per_s=whole,
@@ -117,7 +117,7 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
             name: Process(cpu_percent=round(cpu, 1), rss_mib=round(rss, 1))
             for name, (cpu, rss) in sampler.mean_and_most(raw.samples, begin_ms / 1000, end_ms / 1000).items()
         },
-        batches=_batches(warm),
+        batches=spark_batches.summed_up(warm),
         checkpoint_mib=round(raw.checkpoint_bytes / MIB, 1),
         folder=point.folder,
     )
@@ -192,37 +192,6 @@ def _lag(point: Point, raw: Raw, latencies: Sequence[tuple[str, int, int, int]])
         return lag.batch_lag(batches[0], raw.held), "offsets at the ends of batches"
     seen = [(seen_ms / 1000, float(seen_ms - due)) for _, due, _, seen_ms in latencies]
     return lag.output_lag(seen, point.rate), "latency of outputs times rate"
-
-
-def _catch_up(batches: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[float | None, float | None]:
-    rows = [b for read in batches.values() for b in read if b["numInputRows"]]
-    return _per_second(rows), _per_second(rows[1:])
-
-
-def _per_second(batches: Sequence[Mapping[str, Any]]) -> float | None:
-    seconds = sum(b["batchDuration"] for b in batches) / 1000
-    return float(sum(b["numInputRows"] for b in batches) / seconds) if seconds else None
-
-
-def _late(batches: Sequence[Mapping[str, Any]], seconds: float) -> float | None:
-    told = [b["late_records"] for b in batches if b["late_records"] is not None]
-    return sum(told) / seconds if told else None
-
-
-def _batches(batches: Sequence[Mapping[str, Any]]) -> Batches | None:
-    if not batches:
-        return None
-    took = [float(b["batchDuration"]) for b in batches]
-    states = [b["stateOperators"] for b in batches]
-    return Batches(
-        count=len(took),
-        p50_ms=float(np.median(took)),
-        max_ms=max(took),
-        state_rows=max(sum(int(o["numRowsTotal"]) for o in operators) for operators in states),
-        state_mib=round(
-            max(sum(int(o["memoryUsedBytes"]) for o in operators) for operators in states) / MIB, 1
-        ),
-    )
 
 
 def decode(outputs: Sequence[Output]) -> list[Mapping[str, Any]]:

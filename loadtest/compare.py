@@ -39,8 +39,8 @@ class Interval:
 
     def __str__(self) -> str:
         if self.repeats == 1:
-            return f"{self.mean:,.4g} (one repeat)"
-        return f"{self.mean:,.4g} ({self.low:,.4g} to {self.high:,.4g}, {self.repeats} repeats)"
+            return f"{number(self.mean)} (one repeat)"
+        return f"{number(self.mean)} ({number(self.low)} to {number(self.high)}, {self.repeats} repeats)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,13 @@ class Difference:
         if overlap or not self.a.mean or abs(self.b.mean / self.a.mean - 1) < LEAST:
             return "no difference"
         return f"B is {self.b.mean / self.a.mean:.2f} times A"
+
+
+def number(value: float | None) -> str:
+    """Return a number to three digits, from a hundred on without a fraction; nothing for None."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def interval(values: Sequence[float]) -> Interval:

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 
 from loadtest import rows
+from loadtest.compare import number
 from loadtest.result import Saved
 
 _STYLE = """
@@ -32,7 +33,7 @@ def page(saved: Saved, plots: Mapping[str, Path]) -> str:
     early = f'<p class="early">This report is not complete: {escape(run.ended)}.</p>' if run.ended else ""
     capacity = [
         ["variant", "highest rate that held, events/s"],
-        *([name or "the plan", rows.number(rate) or "none"] for name, rate in run.capacity.items()),
+        *([name or "the plan", number(rate) or "none"] for name, rate in run.capacity.items()),
     ]
     sections = [
         ("Machine and versions", [["", ""], *([key, value] for key, value in run.machine.items())]),

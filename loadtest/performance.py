@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from events.cli import PersonError
-from loadtest.compare import figures, interval
+from loadtest.compare import figures, interval, number
 from loadtest.result import Saved
-from loadtest.rows import number
 
 BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
 _SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, warm")
@@ -37,12 +36,10 @@ def with_rows(text: str, name: str, new: Sequence[str]) -> str:
 def rows(saved: Saved) -> list[str]:
     """Return a row for each label of the run: its figures over the valid repeats, or that there is none."""
     day = saved.run.began[:10]
-    found = [
-        f"| {saved.run.name} | capacity {variant} | {number(rate) or 'none'} events/s | | {day} |".replace(
-            "  ", " "
-        )
-        for variant, rate in saved.run.capacity.items()
-    ]
+    found = []
+    for variant, rate in saved.run.capacity.items():
+        what = f"{number(rate)} events/s" if rate else "not even the lowest rate held"
+        found.append(f"| {saved.run.name} | {f'capacity {variant}'.strip()} | {what} | | {day} |")
     values = figures(saved.points)
     for label in dict.fromkeys(point.label for point in saved.points):
         own = [point for point in saved.points if point.label == label]

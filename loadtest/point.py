@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from kafka.admin import KafkaAdminClient
 
 from broker.server import RunningBroker
 from broker.topics import admin_client, create_topics
+from demo.comparison import Comparison
 from events.cli import PersonError
 from events.times import now_ms, to_text
 from events.topics import DEAD_LETTERS, TOPIC_CONFIG, Topic
-from loadtest import analysis, commands, deciding, lag
+from loadtest import analysis, commands, deciding, lag, left
 from loadtest.closing import Closing, windows_of
 from loadtest.collect import Output, outputs
 from loadtest.inputs import read_inputs
@@ -109,7 +109,7 @@ class OnePoint:
                         sampler.add("producer", sender.pid)
                         self._while_sending(sender)
                 self._drain(jobs if catch_up else None, sampler)
-        summary = _last_json_line(self._file("producer.log"))
+        summary = left.summary(self._programs.log("producer"))
         sampler.write(self._file("samples.csv"))
         self._say("working out the result")
         return self._result(began, summary, sampler)
@@ -138,8 +138,10 @@ class OnePoint:
             rows=rows,
             inputs=inputs,
             found=deciders.found,
-            compared=judge(self._settings, self._truth(), seen) if self._settings.truth else {},
-            batches=self._progress(),
+            compared=judge(self._settings, left.truth(self._file(commands.TRUTH)), seen)
+            if self._settings.truth
+            else {},
+            batches=left.progress(self._file(commands.PROGRESS)),
             held=sampler.held,
             samples=sampler.rows,
             checkpoint_bytes=sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file()),
@@ -150,6 +152,11 @@ class OnePoint:
         save(done.result, self._file(RESULT))
         self._tidy(checkpoint)
         return done.result
+
+    def _compared(self, seen: dict[str, list[Any]]) -> dict[str, Comparison]:
+        if not self._settings.truth:
+            return {}
+        return judge(self._settings, left.truth(self._file(commands.TRUTH)), seen)
 
     def _tidy(self, checkpoint: Path) -> None:
         """Remove what has been taken in: it is larger than all results together."""
@@ -199,26 +206,9 @@ class OnePoint:
             time.sleep(STEP_S)
 
     def _all_read(self, sampler: Sampler) -> bool:
-        progress = self._progress()
+        progress = left.progress(self._file(commands.PROGRESS))
         main = [progress.get(name, []) for name in self._settings.jobs]
         return all(rows and not lag.unread(rows[-1], sampler.ends) for rows in main)
-
-    def _progress(self) -> dict[str, list[dict[str, Any]]]:
-        """Return Spark's progress by query, as far as it is written."""
-        path = self._file("progress.jsonl")
-        found: dict[str, list[dict[str, Any]]] = {}
-        for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else ():
-            progress = msgspec.json.decode(line)
-            found.setdefault(progress["name"], []).append(progress)
-        return found
-
-    def _truth(self) -> dict[str, list[dict[str, Any]]]:
-        found: dict[str, list[dict[str, Any]]] = {}
-        with self._file("truth.jsonl").open("rb") as file:
-            for line in file:
-                row = msgspec.json.decode(line)
-                found.setdefault(row["kind"], []).append(row)
-        return found
 
     def _file(self, name: str) -> Path:
         return self._folder / name
@@ -236,11 +226,3 @@ def _make_topics(admin: KafkaAdminClient, prefix: str, topics: list[Topic], part
     }
     if wanted:
         admin.create_topics(wanted)
-
-
-def _last_json_line(log: Path) -> dict[str, Any]:
-    lines = [line for line in log.read_bytes().splitlines() if line.startswith(b"{")]
-    if not lines:
-        raise PersonError(f"the producer left no summary: see {log}.")
-    summary: dict[str, Any] = msgspec.json.decode(lines[-1])
-    return summary

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from loadtest.compare import jobs_cpu
+from loadtest.compare import jobs_cpu, number
 from loadtest.latency import Percentiles
 from loadtest.result import PointResult
 
@@ -17,13 +17,6 @@ def latency_cells(latency: Percentiles | None) -> list[str]:
     if latency is None:
         return [""] * len(LATENCY)
     return [number(value) for value in (latency.p50, latency.p95, latency.p99, latency.p999, latency.max)]
-
-
-def number(value: float | None) -> str:
-    """Return a number to three digits, with commas; nothing for None."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def latency_table(points: Sequence[PointResult], which: str) -> list[list[str]]:

@@ -85,7 +85,7 @@ def test_the_pages_rows_of_a_run_are_replaced_and_the_others_stay() -> None:
     text = performance.with_rows(PAGE, "a", rows)
     assert text == PAGE.replace(
         "| b | old |\n| a | old |\n",
-        "| a | x | p50 ms: 5.5 (-0.853 to 11.85, 2 repeats); p99 ms: 11 (-1.706 to 23.71, 2 repeats) "
+        "| a | x | p50 ms: 5.5 (-0.853 to 11.9, 2 repeats); p99 ms: 11 (-1.71 to 23.7, 2 repeats) "
         "| 2 of 2 | 2026-11-21 |\n"
         "| a | y | invalid | 0 of 1 | 2026-11-21 |\n"
         "| b | old |\n",
