@@ -9,10 +9,10 @@ from rich.table import Table
 
 from events import cli, settings
 from loadtest import performance, promises
-from loadtest.compare import compare
+from loadtest.compare import compare, only
 from loadtest.plan import load_plan
 from loadtest.report import write_report
-from loadtest.result import RUN, load
+from loadtest.result import RUN, Saved, load
 from loadtest.run import find_capacity, run_plan
 
 app = cli.new_app(
@@ -25,6 +25,9 @@ Name = Annotated[
     str | None, typer.Option(help="What the run is called; by default as its plan. One of that name goes.")
 ]
 RunFolder = Annotated[str, typer.Argument(help="The name of a run, or its folder.")]
+Compared = Annotated[
+    str, typer.Argument(help="The name of a run, or its folder; with :NAME one of its variants.")
+]
 
 
 @app.command("run")
@@ -53,10 +56,10 @@ def report_command(run: RunFolder) -> None:
 
 
 @app.command("compare")
-def compare_command(a: RunFolder, b: RunFolder) -> None:
-    """Compare two runs, or two plans' points of the same label, with 95 % intervals over their repeats."""
+def compare_command(a: Compared, b: Compared) -> None:
+    """Compare the points of the same label of two runs, or variants, with 95 % intervals over their repeats."""
     table = Table("point", "figure", f"A: {a}", f"B: {b}", "")
-    found = list(compare(load(_run(a)), load(_run(b))))
+    found = list(compare(_part(a), _part(b)))
     if not found:
         raise cli.PersonError(
             f"{a} and {b} have no valid point of the same label: there is nothing to compare."
@@ -89,6 +92,12 @@ def _plan(text: str) -> Path:
 
 def _folder(name: str) -> Path:
     return settings.load().rackstream_home / "load" / name
+
+
+def _part(text: str) -> Saved:
+    name, _, variant = text.partition(":")
+    saved = load(_run(name))
+    return only(saved, variant) if variant else saved
 
 
 def _run(text: str) -> Path:

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+import msgspec
+
+from events.cli import PersonError
 from loadtest.result import PointResult, Saved
 
 LEAST = 0.25
@@ -90,6 +93,18 @@ def compare(a: Saved, b: Saved) -> Iterator[Difference]:
             other = theirs.get(label, {}).get(metric)
             if other:
                 yield Difference(label, metric, interval(values), interval(other))
+
+
+def only(saved: Saved, variant: str) -> Saved:
+    """Return a run with the points of one of its variants, whose labels no longer name it."""
+    points = [
+        msgspec.structs.replace(point, label=point.label.removeprefix(f"{variant} "))
+        for point in saved.points
+        if point.variant == variant
+    ]
+    if not points:
+        raise PersonError(f"the run {saved.run.name} has no variant {variant!r}.")
+    return msgspec.structs.replace(saved, points=points)
 
 
 def figures(points: Sequence[PointResult]) -> dict[str, dict[str, list[float]]]:

@@ -32,6 +32,7 @@ def draw(saved: Saved) -> dict[str, Path]:
         ),
         ("Lag over time", "lag", lambda ax: _lag(ax, saved)),
         ("Time of batches", "batches", lambda ax: _batches(ax, saved)),
+        ("Memory of state", "state", lambda ax: _state(ax, saved)),
         ("Processors", "cpu", lambda ax: _programs(ax, saved, 2, "percent of one processor")),
         ("Memory", "memory", lambda ax: _programs(ax, saved, 3, "resident MiB")),
     ]
@@ -115,6 +116,10 @@ def _lag(ax: Axes, saved: Saved) -> bool:
 
 def _batches(ax: Axes, saved: Saved) -> bool:
     return _lines(ax, saved, BATCHES, "end_ms", "took_ms", 1000.0, "ms a batch")
+
+
+def _state(ax: Axes, saved: Saved) -> bool:
+    return _lines(ax, saved, BATCHES, "end_ms", "state_bytes", 1000.0, "bytes of state, as Spark says")
 
 
 def _lines(ax: Axes, saved: Saved, file: str, when: str, what: str, per_second: float, label: str) -> bool:

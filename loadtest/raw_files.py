@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loadtest import lag
+from loadtest import lag, spark_batches
 from loadtest.analysis import Analysis, Raw
 
 LATENCIES, LAG, BATCHES, SAMPLES = "latencies.parquet", "lag.csv", "batches.csv", "samples.csv"
@@ -27,11 +27,18 @@ def write_raw(folder: Path, done: Analysis, raw: Raw) -> None:
     pq.write_table(table, folder / LATENCIES, compression="zstd")
     _write(folder / LAG, ("epoch_s", "records_behind"), done.lag)
     rows = [
-        (name, b["batchId"], lag.end_ms(b), b["batchDuration"], b["numInputRows"], b["late_records"])
+        (
+            *(name, b["batchId"], lag.end_ms(b), b["batchDuration"], b["numInputRows"], b["late_records"]),
+            *spark_batches.state_of(b),
+        )
         for name, batches in raw.batches.items()
         for b in batches
     ]
-    _write(folder / BATCHES, ("query", "batch", "end_ms", "took_ms", "records", "late_records"), rows)
+    _write(
+        folder / BATCHES,
+        ("query", "batch", "end_ms", "took_ms", "records", "late_records", "state_rows", "state_bytes"),
+        rows,
+    )
 
 
 def _write(path: Path, names: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 import psutil
@@ -133,7 +134,8 @@ def finishing(run: Run, folder: Path) -> Iterator[Callable[[Run], None]]:
 @contextmanager
 def bench(folder: Path, tell: Callable[[str], None]) -> Iterator[Bench]:
     """Yield a bench with a broker of its own, and end that at the end."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as with Ctrl-C, what was started is ended first
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     tell("starting a broker")
     broker = server.start(server.free_port(), folder / "kafka", fresh=True)
     try:
@@ -141,6 +143,15 @@ def bench(folder: Path, tell: Callable[[str], None]) -> Iterator[Bench]:
     finally:
         broker.stop()
         shutil.rmtree(folder / "kafka", ignore_errors=True)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End the run on the first signal; a second one shall not cut short the ending of what was started."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(143)
 
 
 def line(result: PointResult) -> str:

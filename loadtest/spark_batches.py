@@ -33,13 +33,18 @@ def summed_up(batches: Sequence[Progress]) -> Batches | None:
     if not batches:
         return None
     took = [float(b["batchDuration"]) for b in batches]
-    states = [b["stateOperators"] for b in batches]
+    states = [state_of(b) for b in batches]
     return Batches(
         count=len(took),
         p50_ms=float(np.median(took)),
         max_ms=max(took),
-        state_rows=max(sum(int(o["numRowsTotal"]) for o in operators) for operators in states),
-        state_mib=round(
-            max(sum(int(o["memoryUsedBytes"]) for o in operators) for operators in states) / MIB, 1
-        ),
+        state_rows=max(rows for rows, _ in states),
+        state_mib=round(max(size for _, size in states) / MIB, 1),
     )
+
+
+def state_of(batch: Progress) -> tuple[int, int]:
+    """Return how many rows of state there were after a batch (0 where they are not counted), and their bytes."""
+    operators = batch["stateOperators"]
+    rows = sum(int(operator["numRowsTotal"]) for operator in operators)
+    return rows, sum(int(operator["memoryUsedBytes"]) for operator in operators)

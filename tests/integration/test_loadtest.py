@@ -52,6 +52,10 @@ def started(home: Path) -> list[str]:
     return found
 
 
+def started_java(home: Path) -> int:
+    return sum(line.partition(" ")[0].endswith("java") for line in started(home))
+
+
 def plan(folder: Path, text: str = PLAN) -> Path:
     path = folder / "tiny.yaml"
     path.write_text(text, encoding="utf-8")
@@ -108,6 +112,8 @@ def test_ctrl_c_leaves_a_report_and_no_process(home: Path) -> None:
             timeout_s=180,
         )
         process.send_signal(signal.SIGINT)
+        eventually(lambda: started_java(home), lambda left: left < 2, timeout_s=60)
+        process.send_signal(signal.SIGINT)  # of an impatient person, while the rest is being ended
         status = process.wait(timeout=120)
     assert status == 130, (home / "output.log").read_text(encoding="utf-8")
     saved = held(home, "cut")

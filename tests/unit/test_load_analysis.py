@@ -58,6 +58,7 @@ def raw(
 
 
 POINT = Point("", 100.0, 0, Settings(jobs=("overheating",), warm_up=10, duration=20))
+STATE = [{"numRowsTotal": 40, "memoryUsedBytes": 2**20}, {"numRowsTotal": 2, "memoryUsedBytes": 2**21}]
 EVERY_10_MS = [T0_MS + 10 * i for i in range(3000)]
 
 
@@ -118,7 +119,7 @@ def test_a_catch_up_is_told_in_records_a_second_with_and_without_its_first_batch
         "overheating": [
             {
                 "timestamp": "2026-11-21T06:26:00.000Z", "batchDuration": took, "numInputRows": reached - before,
-                "sources": [{"endOffset": {"t": {"0": reached}}}], "stateOperators": [], "late_records": None,
+                "sources": [{"endOffset": {"t": {"0": reached}}}], "stateOperators": STATE, "late_records": None,
             }
             for (reached, took), before in zip(ends, (0, 1000), strict=True)
         ]
@@ -127,6 +128,9 @@ def test_a_catch_up_is_told_in_records_a_second_with_and_without_its_first_batch
     assert result.valid, result.reasons
     assert result.whole_per_s == pytest.approx(3000 / 14)
     assert result.warm_per_s == pytest.approx(500)
+    assert result.batches is not None
+    assert (result.batches.count, result.batches.p50_ms, result.batches.max_ms) == (2, 7000, 10_000)
+    assert (result.batches.state_rows, result.batches.state_mib) == (42, 3)
     material.batches["overheating"].pop()  # type: ignore[attr-defined]
     assert "2,000 of 3,000 records were not read" in analyse(point, material, Gates()).result.reasons[0]
 

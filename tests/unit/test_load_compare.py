@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from events.cli import PersonError
 from loadtest import performance
-from loadtest.compare import Difference, compare, interval
+from loadtest.compare import Difference, compare, interval, only
 from loadtest.gates import Gate
 from loadtest.latency import Percentiles
 from loadtest.result import PointResult, Run, Saved
@@ -74,6 +75,19 @@ def test_points_are_compared_by_label_and_invalid_ones_count_for_nothing() -> No
         ("x", "p50 ms", 5.5, 2, 5.5),
         ("x", "p99 ms", 11, 2, 11),
     ]
+
+
+def test_variants_of_one_run_can_be_compared() -> None:
+    both = saved(
+        *(replace(point(f"{name} 100/s", p99, repeat), variant=name) for name, p99s in
+          (("slow", (40, 42)), ("slower", (90, 91))) for repeat, p99 in enumerate(p99s))
+    )  # fmt: skip
+    found = [
+        (d.label, d.metric, d.a.mean, d.b.mean) for d in compare(only(both, "slow"), only(both, "slower"))
+    ]
+    assert found[1] == ("100/s", "p99 ms", 41, 90.5)
+    with pytest.raises(PersonError, match="has no variant 'fast'"):
+        only(both, "fast")
 
 
 TABLE = "| run | point |\n|---|---|\n| b | old |\n| a | old |"

@@ -66,7 +66,8 @@ def raw(own: Path) -> None:
     pq.write_table(pa.table(times), own / "latencies.parquet")
     (own / "lag.csv").write_text("epoch_s,records_behind\n1.5,10\n2.5,12\n", encoding="utf-8")
     (own / "batches.csv").write_text(
-        "query,batch,end_ms,took_ms,records,late_records\noverheating,0,1000,900,5,0\nother,0,1000,900,5,0\n",
+        "query,batch,end_ms,took_ms,records,late_records,state_rows,state_bytes\n"
+        "overheating,0,1000,900,5,0,7,800\nother,0,1000,900,5,0,7,800\n",
         encoding="utf-8",
     )
     (own / "samples.csv").write_text(
@@ -77,9 +78,9 @@ def raw(own: Path) -> None:
 def test_the_page_stands_alone_and_has_all_plots(tmp_path: Path) -> None:
     folder = left(tmp_path / "run", result(100), result(200))
     page = write_report(folder).read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == 7
+    assert page.count("data:image/png;base64,") == 8
     assert {file.stem for file in folder.glob("*.png")} == {
-        "latency-over-rate", "ecdf", "latency-over-time", "lag", "batches", "cpu", "memory",
+        "latency-over-rate", "ecdf", "latency-over-time", "lag", "batches", "state", "cpu", "memory",
     }  # fmt: skip
     assert not re.search(r'(src|href)="(?!data:)', page)
     assert "http" not in re.sub(r"base64,[^\"]*", "", page)
