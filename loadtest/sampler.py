@@ -16,6 +16,8 @@ from loadtest.lag import Series
 EVERY_S = 0.5
 MIB = 2**20
 JVM, WORKERS = " (JVM)", " (Python workers)"
+OTHERS = "other programs"
+"""What else the machine does, this tool included: on few processors the neighbours decide the tail."""
 
 
 class Sampler:
@@ -34,7 +36,7 @@ class Sampler:
         self._programs, self._done = programs, Event()
         self._reader = consumer(servers, topics)
         self._spent: dict[int, float] = {}
-        self._at = time.time()
+        self._at, self._busy_s = time.time(), _busy_s()
         self._thread = Thread(target=self._watch, name="sampler", daemon=True)
 
     def __enter__(self) -> "Sampler":
@@ -65,6 +67,9 @@ class Sampler:
                 for part, cpu_s, rss in self._family(name, pid):
                     before = taken.get(part, (0.0, 0.0))
                     taken[part] = (before[0] + cpu_s, before[1] + rss)
+            busy_s = _busy_s()
+            others_s = busy_s - self._busy_s - sum(cpu_s for cpu_s, _ in taken.values())
+            taken[OTHERS], self._busy_s = (max(0.0, others_s), 0.0), busy_s
             for name, (cpu_s, rss) in taken.items():
                 self.rows.append((now, name, 100 * cpu_s / (now - self._at), rss / MIB))
             self._at = now
@@ -96,6 +101,12 @@ class Sampler:
                     which = part or name + (JVM if process.name() == "java" else WORKERS)
                     found.append((which, max(since, 0.0), float(process.memory_info().rss)))
         return found
+
+
+def _busy_s() -> float:
+    """Return the seconds that all processors have worked since the machine started."""
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))
 
 
 def mean_and_most(
