@@ -135,7 +135,7 @@ def measured(point: Point, inputs: Inputs) -> tuple[float, float]:
 
 def keys_of(closing: Closing, topic: str, row: Mapping[str, Any]) -> tuple[deciding.Key, ...]:
     """Return the keys of the records that decided an output: none of a window that time has closed."""
-    return () if closing.due_ms(topic, row) is not None else deciding.deciders(topic, row)
+    return () if closing.closes(topic) else deciding.deciders(topic, row)
 
 
 def latencies_of(raw: Raw, closing: Closing) -> tuple[list[tuple[str, int, int, int]], int]:

@@ -16,15 +16,22 @@ class Closing:
 
     def __init__(self, settings: Settings) -> None:
         self._append = option(settings, "output-mode", "update") == "append"
+        # Otherwise events lie hours before the moment at which they are sent.
+        self._live = settings.time_scale == 1 and not settings.flush
         self._watermark_ms = interval_ms(option(settings, "watermark", "10 minutes"))
 
+    def closes(self, topic: str) -> bool:
+        """Tell whether a topic's rows are written when time has closed them."""
+        return topic == USER_SESSIONS.name or (
+            self._append and topic in (RACK_TEMPERATURE.name, ACTION_COUNTS.name)
+        )
+
     def due_ms(self, topic: str, row: Mapping[str, Any]) -> int | None:
-        """Return when a row was due, in epoch milliseconds of event time; None where it closes nothing."""
-        if topic == USER_SESSIONS.name:
-            return to_ms(row["session_end"]) + self._watermark_ms
-        if self._append and topic in (RACK_TEMPERATURE.name, ACTION_COUNTS.name):
-            return to_ms(row["window_end"]) + self._watermark_ms
-        return None
+        """Return when a row was due, in epoch milliseconds; None where it closes nothing, or event time is not ours."""
+        if not self._live or not self.closes(topic):
+            return None
+        end = row["session_end"] if topic == USER_SESSIONS.name else row["window_end"]
+        return to_ms(end) + self._watermark_ms
 
 
 def windows_of(settings: Settings) -> tuple[int, int]:

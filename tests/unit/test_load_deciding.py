@@ -87,6 +87,14 @@ def test_a_closed_window_is_due_at_its_end_and_the_watermarks_delay() -> None:
     assert Closing(usual).due_ms("user-sessions", {"session_end": T0}) == T0_MS + 600_000
 
 
+def test_where_event_time_is_not_the_clocks_nothing_is_due() -> None:
+    for faster in ({"time_scale": 60.0}, {"flush": True}):
+        sessions = Closing(Settings(jobs=("user_sessions",), trigger="micro-batch", **faster))
+        assert sessions.closes("user-sessions")
+        assert sessions.due_ms("user-sessions", {"session_end": T0}) is None
+    assert not sessions.closes("rack-temperature")
+
+
 @pytest.mark.parametrize(
     ("text", "ms"),
     [("10 minutes", 600_000), ("1 second", 1000), ("3 hours", 3 * HOUR), ("2 days", 48 * HOUR)],
