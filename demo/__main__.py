@@ -17,6 +17,7 @@ from demo.run import Demo, Interrupted, Options, Signals
 from events import cli, settings
 from producer.scenario import load_scenario
 
+RULES = Path(__file__).with_name("rules.yaml")
 SCENARIO = Path(producer.__file__).parent / "scenarios" / "demo.yaml"
 
 app = cli.new_app("Everything on this machine without Docker: broker, producer, Spark jobs, alerting.")
@@ -44,6 +45,12 @@ def demo(
         ),
     ] = None,
     scenario: Annotated[Path, typer.Option(help="What the producer does.")] = SCENARIO,
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            help="What is an alert; of the demo's own scenario by its own rules.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Play a scenario, show its alerts as they come, and compare all that came out with the producer's truth.
 
@@ -52,7 +59,9 @@ def demo(
     signals = Signals()
     signals.listen()
     config = settings.load()
-    options = Options(scenario, load_scenario(scenario, {}, []), duration, port)
+    if rules is None and scenario == SCENARIO:
+        rules = RULES
+    options = Options(scenario, load_scenario(scenario, {}, []), rules, duration, port)
     holds = False
     try:
         with _folder((config.rackstream_home / "demo").resolve(), signals) as folder:

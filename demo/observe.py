@@ -12,6 +12,7 @@ from alerting.store import Counts, read_counts
 from demo.clickstream import KINDS
 from demo.comparison import Row
 from demo.verdict import Seen, Truth
+from events.inventory import read_inventory
 from events.settings import Settings
 from events.topics import (
     ACTION_COUNTS,
@@ -32,8 +33,8 @@ MOST_RECORDS = 10_000
 """So many records are taken from Kafka at once."""
 
 
-def read_truth(racks: Path, clickstream: Path | None = None) -> Truth:
-    """Read the producers' truth files: one, or that of the racks and that of the clickstream."""
+def read_truth(racks: Path, clickstream: Path | None = None, inventory: Path | None = None) -> Truth:
+    """Read the producers' truth files: one, or that of the racks and that of the clickstream; and the inventory."""
     rows, summary = _truth_file(racks)
     more: dict[str, list[Row]] = {}
     if clickstream:
@@ -46,6 +47,7 @@ def read_truth(racks: Path, clickstream: Path | None = None) -> Truth:
         [*rows.get("dead-letter", []), *more.get("dead-letter", [])],
         rows.get("window", []),
         {kind: more.get(kind, []) for kind in KINDS} if clickstream else {},
+        read_inventory(inventory) if inventory else [],
     )
 
 
@@ -64,9 +66,11 @@ class Outputs:
         self._settings = settings
         self._alert_log = alert_log
         self._alert_database = alert_database
-        self._names = {settings.topic(topic): topic.name for topic in (*_ALL_COUNT, *_LAST_COUNTS)}
+        self._names = {settings.topic(topic): topic.name for topic in (*_ALL_COUNT, *_LAST_COUNTS, ALERTS)}
         self._all: dict[str, list[bytes]] = {topic.name: [] for topic in _ALL_COUNT}
         self._last: dict[str, dict[bytes, bytes]] = {topic.name: {} for topic in _LAST_COUNTS}
+        self._alert_records: list[tuple[int, int, int, bytes]] = []
+        """Append time, partition and offset, by which the topic is ordered, and the value."""
         self.latest = time.monotonic()
         """When something came last."""
         self._consumer = KafkaConsumer(
@@ -76,7 +80,7 @@ class Outputs:
             auto_offset_reset="earliest",
         )
         self._consumer.assign(
-            [part for topic in (*_ALL_COUNT, *_LAST_COUNTS) for part in self._partitions(topic)]
+            [part for topic in (*_ALL_COUNT, *_LAST_COUNTS, ALERTS) for part in self._partitions(topic)]
         )
 
     def follow(self, wait_s: float) -> None:
@@ -87,7 +91,11 @@ class Outputs:
         for part, records in batches.items():
             name = self._names[part.topic]
             for record in records:
-                if name in self._all:
+                if name == ALERTS.name:
+                    self._alert_records.append(
+                        (record.timestamp, record.partition, record.offset, record.value)
+                    )
+                elif name in self._all:
                     self._all[name].append(record.value)
                 else:
                     self._last[name][record.key] = record.value
@@ -108,6 +116,7 @@ class Outputs:
             self._rows(DEAD_LETTERS),
             self._rows(RACK_TEMPERATURE),
             {kind: self._rows(topic) for kind, topic in zip(KINDS, _CLICKSTREAM, strict=True)},
+            [(msgspec.json.decode(value), append_ms) for append_ms, *_, value in sorted(self._alert_records)],
         )
 
     def _rows(self, topic: Topic) -> list[Row]:

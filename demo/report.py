@@ -49,7 +49,7 @@ def show(console: Console, truth: Truth, seen: Seen, verdict: Verdict, first_ale
     )
     console.print(f"alerts sent again, and removed: {seen.repeats:,}")
     either = sum(compared.either for compared in verdict.by_name.values())
-    console.print(f"rows not compared, as too late records belong to them: {either:,}")
+    console.print(f"rows not compared, as they depend on when what came: {either:,}")
     if first_alert_s is not None:
         console.print(f"from start to the first alert: {first_alert_s:.1f} s")
     for name, compared in verdict.by_name.items():

@@ -26,14 +26,20 @@ from producer.world import make_world
 
 DEFAULT_PORT = 9092
 JOBS = ("rack_temperature", "overheating")
-CLICKSTREAM_JOBS = ("ad_attribution", "action_counts", "user_sessions", "user_totals")
+MORE_JOBS = (
+    *("weak_signal", "lost_signal", "silent_sensor", "site_outage"),
+    *("ad_attribution", "action_counts", "user_sessions", "user_totals"),
+)
+RULES = ("rack-overheating", "weak-signal", "lost-signal", "silent-sensor")
+"""The rules whose alerts follow from the readings alone; an outage of a site follows from other alerts."""
 CLICKSTREAM_S = 60.0
 """How long clicks come in a demo without an end: their hours pass in seconds, so their end must be known."""
 CLICKSTREAM_TIME = 240
 """Event seconds a second: an impression waits four hours before it is known to stay alone."""
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java that does not optimise what is soon ended: 31 s of processor time to the first alert, not 50."""
-RACKS_NAME, CLICKSTREAM_NAME = "the Spark jobs", "the Spark jobs of clicks"
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m"
+"""Java that does not optimise what is soon ended: 31 s of processor time to the first alert, not 50. With a cache that
+holds the code of all jobs, for which that of a JVM of this kind is too small."""
+FIRST_NAME, MORE_NAME = "the Spark jobs", "the other Spark jobs"
 LATEST_S = 60.0
 """How long nothing comes until what is still due is given up: on a busy machine Spark may have only just started."""
 STEP_S = 0.2
@@ -80,10 +86,11 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to play, for how long (None: until Ctrl-C), and on which port (None: 9092 or a free one)."""
+    """What to play, by which rules, for how long (None: until Ctrl-C), and on which port (None: 9092 or a free one)."""
 
     scenario_path: Path
     scenario: Scenario
+    rules_path: Path | None
     duration_s: float | None
     port: int | None
 
@@ -131,7 +138,16 @@ class Demo:
         duration = [] if self._options.duration_s is None else [f"--duration={self._options.duration_s}"]
         producing = ["producer", "run", f"--scenario={self._options.scenario_path}"]
         producers = [
-            self._start("the producer", [*producing, f"--truth={racks_truth}", *duration]),
+            self._start(
+                "the producer",
+                [
+                    *producing,
+                    f"--truth={racks_truth}",
+                    f"--alerts-of={','.join(RULES)}",
+                    *self._rules(),
+                    *duration,
+                ],
+            ),
             self._start(
                 "the producer of clicks",
                 [
@@ -141,9 +157,7 @@ class Demo:
                 ],
             ),
         ]
-        spark = self._start_spark(
-            RACKS_NAME, JOBS, "--trigger=real-time", f"--inventory={self._folder / 'inventory.jsonl'}"
-        )
+        spark = self._start_spark(FIRST_NAME, JOBS, "--trigger=real-time", self._inventory())
         alerting = self._start(
             "alerting",
             ["alerting", "run", f"--database={database}", f"--log-file={alert_log}"],
@@ -162,8 +176,8 @@ class Demo:
             for producer in producers:
                 if producer.process.returncode:
                     producer.check()
-            self._start_clickstream()
-            truth = read_truth(racks_truth, clicks_truth)
+            self._start_more()
+            truth = read_truth(racks_truth, clicks_truth, self._folder / "inventory.jsonl")
             typer.echo(
                 f"{truth.summary['seconds']:.0f} s of readings were sent; waiting for what is still due ..."
             )
@@ -174,7 +188,7 @@ class Demo:
 
             while not judge(truth, outputs.seen()).holds and may_come():
                 self._step(outputs)
-            for job in [child for child in self._watched if child.name in (RACKS_NAME, CLICKSTREAM_NAME)]:
+            for job in [child for child in self._watched if child.name in (FIRST_NAME, MORE_NAME)]:
                 self._watched.remove(job)
                 job.end()
             while outputs.are_behind() and may_come():
@@ -182,11 +196,18 @@ class Demo:
             alerting.end()
             return truth, outputs.seen()
 
-    def _start_clickstream(self) -> None:
-        """Start the clickstream's jobs, unless they run: after the first alert, which it would delay."""
-        if all(child.name != CLICKSTREAM_NAME for child in self._watched):
-            batches = ("--trigger=micro-batch", "--batch-seconds=2")
-            self._watched.append(self._start_spark(CLICKSTREAM_NAME, CLICKSTREAM_JOBS, *batches))
+    def _start_more(self) -> None:
+        """Start the other jobs, unless they run: after the first alert, which they would delay."""
+        if all(child.name != MORE_NAME for child in self._watched):
+            batches = (
+                "--trigger=micro-batch",
+                "--batch-seconds=2",
+                "--state-partitions=1",
+                self._inventory(),
+            )
+            self._watched.append(
+                self._start_spark(MORE_NAME, MORE_JOBS, *batches, self._inventory(), *self._rules())
+            )
 
     def _start_spark(self, name: str, jobs: tuple[str, ...], *options: str) -> Child:
         # Killed, it leaves its temporary files behind: here, where the next demo removes them.
@@ -199,6 +220,12 @@ class Demo:
             SPARK_LOCAL_DIRS=temporary,
             JAVA_TOOL_OPTIONS=f'{QUICK_JAVA} "-Djava.io.tmpdir={temporary}" {java_options}',
         )
+
+    def _rules(self) -> list[str]:
+        return [f"--rules={self._options.rules_path}"] if self._options.rules_path else []
+
+    def _inventory(self) -> str:
+        return f"--inventory={self._folder / 'inventory.jsonl'}"
 
     def _start(self, name: str, command: list[str], *, shows: bool = False, **more: str) -> Child:
         env = os.environ | more
@@ -215,7 +242,7 @@ class Demo:
         if self._first_alert_s is None and outputs.has_alerts():
             self._first_alert_s = time.time() - psutil.Process().create_time()
             self._signals.producing = True
-            self._start_clickstream()
+            self._start_more()
 
 
 def choose_port(wanted: int | None, usual: int = DEFAULT_PORT) -> int:

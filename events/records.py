@@ -112,7 +112,7 @@ class AlertCommand(Struct, kw_only=True, omit_defaults=True):
     severity: Severity | None = None
 
 
-class InventoryRack(Struct, kw_only=True, forbid_unknown_fields=False):
+class InventoryRack(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=False):
     """One line of the inventory: a rack, where it stands and when it is too hot."""
 
     rack_id: Id
@@ -120,6 +120,8 @@ class InventoryRack(Struct, kw_only=True, forbid_unknown_fields=False):
     device_type: Id
     threshold_c: float
     readings_per_second: float
+    severity: Severity | None = None
+    """Of a `WARNING`, where rules leave it to the rack."""
 
 
 class RackTemperature(Struct, kw_only=True):
@@ -134,13 +136,14 @@ class RackTemperature(Struct, kw_only=True):
     temperature_c_max: float
 
 
-class Evidence(Struct, kw_only=True):
-    """A reading that decided an alert."""
+class Evidence(Struct, kw_only=True, omit_defaults=True):
+    """A reading that decided an alert; the signal strength only where it was what decided."""
 
     event_id: Id
     sequence: int
     event_time: Instant
     temperature_c: float
+    signal_strength: float | None = None
 
 
 class Alert(Struct, kw_only=True):

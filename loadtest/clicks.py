@@ -15,6 +15,8 @@ from loadtest.speed import START_SECONDS, Bench, catch_up, observe
 from loadtest.stats import latency_line
 
 MIB = 2**20
+COUNTS_BATCH = 2_000_000
+"""Actions in a batch of the catch-up: a batch has a fixed cost, and this one holds no record in memory."""
 WARM_UP_SECONDS = 160
 """So long the JVM's compiler takes a third of two processors, and the backlog of the start is there."""
 
@@ -52,7 +54,8 @@ def counts_catch_up(bench: Bench, count: int) -> tuple[float, float]:
     sent = produce(env, "--streams", "actions", "--rate", "max", "--count", str(count))
     progress = bench.folder / "counts.jsonl"
     job = ["spark_jobs", "run", "action_counts", "--trigger", "available-now",
-           "--checkpoint-root", str(bench.folder / prefix), "--progress", str(progress)]  # fmt: skip
+           "--checkpoint-root", str(bench.folder / prefix), "--progress", str(progress),
+           "--records-per-batch", str(COUNTS_BATCH)]  # fmt: skip
     return catch_up(bench, env, prefix, job, progress, "action_counts", int(sent["acknowledged"]))
 
 

@@ -25,6 +25,7 @@ def producer(point: Point, folder: Path) -> list[str]:
     return [
         *("producer", "run", f"--scenario={folder / SCENARIO}"),
         *([f"--truth={folder / TRUTH}"] if settings.truth else []),
+        *([f"--alerts-of={','.join(rules)}"] if settings.truth and (rules := settings.rules) else []),
         *(["--flush"] if settings.flush else []),
     ]
 

@@ -38,8 +38,8 @@ def judge(
     if any(option.startswith(_SHAPING) for option in settings.options):
         return {}
     compared: dict[str, Comparison] = {}
-    if "overheating" in settings.jobs:
-        once = {row["alert_id"]: row for row in seen[ALERTS.name] if row["rule"] == "rack-overheating"}
+    if settings.rules:
+        once = {row["alert_id"]: row for row in seen[ALERTS.name] if row["rule"] in settings.rules}
         compared["alerts"] = compare_alerts(truth.get("alert", ()), list(once.values()))
     if "rack_temperature" in settings.jobs:
         compared["windows"] = compare_windows(

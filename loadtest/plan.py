@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from events.cli import PersonError
-from events.yaml_file import read_yaml
+from events.yaml_files import line_of, read_yaml
 from producer.faults import AnyFault, check_together
 from producer.shape import AnyShape
 from producer.streams import TOPICS, Stream
@@ -29,6 +29,16 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$"
 """What is part of folders' names."""
 INTERVALS = ("--window", "--slide", "--watermark", "--gap")
 INTERVAL = re.compile(r"^\d+ (millisecond|second|minute|hour|day)s?$")
+
+
+RULES = {
+    "overheating": "rack-overheating",
+    "weak_signal": "weak-signal",
+    "lost_signal": "lost-signal",
+    "silent_sensor": "silent-sensor",
+}
+"""Which rule's alerts a job writes."""
+_SENT = {kind.topic for kinds in TOPICS.values() for kind in kinds}
 
 
 class Gates(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
@@ -91,6 +101,11 @@ class Settings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
         """The producer's streams that the jobs read."""
         read = {topic for name in self.jobs for topic in (JOBS[name].source, *JOBS[name].more_sources)}
         return tuple(stream for stream, kinds in TOPICS.items() if any(kind.topic in read for kind in kinds))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules of the jobs' alerts, as far as readings say what must come of them."""
+        return tuple(RULES[name] for name in self.jobs if name in RULES)
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -157,7 +172,11 @@ class Point:
 
 def load_plan(path: Path) -> Plan:
     """Read a plan; raise `PersonError` that names the line of what is wrong."""
-    plan, place = read_yaml(path, Plan, "load plan", "check PLAN")
+    plan, root = read_yaml(path, Plan, "the load plan", "PLAN")
+
+    def place(key: str) -> str:
+        return f"line {line_of(root, key)} of the load plan {path} ({key})"
+
     for key, settings in [
         ("", plan),
         *((f"variants[{i}].", _of(plan, v)) for i, v in enumerate(plan.variants)),
@@ -202,6 +221,8 @@ def _complaints(settings: Settings) -> Iterator[tuple[str, str]]:
             yield "trigger", f"{name} cannot run as {settings.trigger}"
         elif JOBS[name].sink is None:
             yield f"jobs[{i}]", f"{name} writes files, which nothing here can follow"
+        elif not {JOBS[name].source, *JOBS[name].more_sources} <= _SENT:
+            yield f"jobs[{i}]", f"{name} reads what other jobs write, which no producer sends"
     if settings.count and settings.shape:
         yield "shape", "a catch-up (count) has no rate that could have a shape"
     if settings.count and settings.trigger == "real-time":

@@ -17,6 +17,7 @@ from producer.faults import BY_NAME
 from producer.run import run
 from producer.scenario import fault_options, load_scenario
 from producer.streams import TOPICS
+from producer.truth_alerts import OF_READINGS, USUAL, names_of
 from producer.world import make_world
 
 app = cli.new_app(
@@ -70,6 +71,16 @@ def run_command(
     ] = None,
     inventory: Annotated[Path | None, typer.Option(help="Write the racks and their thresholds here.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Write what must come out here, as JSON lines.")] = None,
+    alerts_of: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Rules whose alerts the truth has, of {', '.join(OF_READINGS)}, with commas; by default "
+            f"{', '.join(USUAL)}."
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None, typer.Option(help="YAML file of the rules that the jobs have, for these alerts.")
+    ] = None,
     streams: Annotated[
         str | None,
         typer.Option(
@@ -96,6 +107,8 @@ def run_command(
         "streams": _streams(streams),
     }
     given = {key: value for key, value in options.items() if value is not None}
+    if truth is None and (alerts_of or rules):
+        raise cli.PersonError("--alerts-of and --rules say what the truth has: give --truth, too.")
     outcome = run(
         settings.load(),
         load_scenario(scenario, given, fault or []),
@@ -105,6 +118,8 @@ def run_command(
         flush=flush,
         inventory=inventory,
         truth=truth,
+        alerts_of=USUAL if alerts_of is None else names_of(alerts_of),
+        rules=rules,
     )
     typer.echo(msgspec.json.encode(outcome.summary))
     failed = outcome.summary["failed"]

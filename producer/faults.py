@@ -107,6 +107,12 @@ class Silence(OfRacks, frozen=True, tag="silence"):
     """Racks of which no reading arrives; the gateway still counts them, so that their numbers are missing."""
 
 
+class Lossy(OfRacks, frozen=True, tag="lossy"):
+    """Racks of which only the share `arriving` of the readings arrives; the gateway still counts the others."""
+
+    arriving: Annotated[float, Meta(gt=0, lt=1)] = 0.1
+
+
 class WeakSignal(OfRacks, frozen=True, tag="weak-signal"):
     """Racks whose signal strength is at most `at_most` (of 1)."""
 
@@ -166,6 +172,7 @@ AnyFault = (
     Overheating
     | Hovering
     | Silence
+    | Lossy
     | WeakSignal
     | Late
     | OutOfOrder
@@ -178,7 +185,7 @@ AnyFault = (
 BY_NAME: dict[str, type[Fault]] = {
     str(fault.__struct_config__.tag): fault
     for fault in (
-        Overheating, Late, TooLate, OutOfOrder, Duplicate, Malformed, Future, Silence, WeakSignal, Hovering,
+        Overheating, Late, TooLate, OutOfOrder, Duplicate, Malformed, Future, Silence, Lossy, WeakSignal, Hovering,
         Orphan,
     )
 }  # fmt: skip

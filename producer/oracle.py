@@ -20,6 +20,8 @@ CONSECUTIVE = 3
 WINDOW_MS = 10 * 60_000
 SLIDE_MS = 5 * 60_000
 FLEET = "fleet"
+AHEAD_MS = 5 * 60_000
+"""Jobs by event time set aside what lies further ahead of its append time than this."""
 
 
 @dataclass(slots=True)
@@ -31,12 +33,15 @@ class _Rack:
 
 
 def overheating_alerts(
-    readings: Iterable[RackReading], thresholds: Mapping[str, float]
+    readings: Iterable[RackReading],
+    thresholds: Mapping[str, float],
+    severities: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the alerts of readings in the order in which the topic holds them, in that order.
 
-    `thresholds` gives °C by rack; racks that it does not name have the contract's 100 °C. An alert has the
-    fields of the output but for `detected_time` and `summary`, which are the job's own.
+    `thresholds` gives °C by rack; racks that it does not name have the contract's 100 °C. `severities` gives that
+    of a rack's `WARNING`, by default `error`. An alert has the fields of the output but for `detected_time` and
+    `summary`, which are the job's own.
     """
     racks: dict[str, _Rack] = defaultdict(_Rack)
     alerts = []
@@ -52,7 +57,8 @@ def overheating_alerts(
         state = "WARNING" if hot else "NORMAL"
         if state != rack.state:
             rack.state = state
-            alerts.append(_alert(reading, state, last))
+            severity = (severities or {}).get(reading.rack_id, "error")
+            alerts.append(_alert(reading, state, severity if state == "WARNING" else "info", last))
     return alerts
 
 
@@ -88,8 +94,9 @@ def window_starts(event_ms: int) -> list[int]:
     return list(range(latest, event_ms - WINDOW_MS, -SLIDE_MS))
 
 
-def _alert(decider: RackReading, state: str, last: list[tuple[int, str, str, float]]) -> dict[str, Any]:
-    severity = "error" if state == "WARNING" else "info"
+def _alert(
+    decider: RackReading, state: str, severity: str, last: list[tuple[int, str, str, float]]
+) -> dict[str, Any]:
     rule = "rack-overheating"
     return {
         "alert_id": alert_id(rule, decider.rack_id, state, severity, decider.event_id),

@@ -9,7 +9,7 @@ from events.records import RackReading
 from events.times import to_text
 from events.topics import RACK_READINGS
 from producer.encoding import Encoder
-from producer.faults import AnyFault, Hovering, OfRacks, Overheating, Silence, WeakSignal
+from producer.faults import AnyFault, Hovering, Lossy, OfRacks, Overheating, Silence, WeakSignal
 from producer.hashing import Bools, Ints, none_of, uniform
 from producer.readings import Readings, draw, to_records
 from producer.schedule import Schedule
@@ -92,9 +92,12 @@ class Plan(StreamPlan):
     def _silent(self, numbers: Ints) -> Bools:
         silent = none_of(numbers)
         for fault, places in self._by_rack:
-            if isinstance(fault, Silence):
+            if isinstance(fault, Silence | Lossy):
                 since_start = self.schedule.event_ms(numbers) - self.schedule.start_event_ms
-                silent |= fault.active(places[numbers % len(self.world.rack_ids)], since_start)
+                hit = fault.active(places[numbers % len(self.world.rack_ids)], since_start)
+                if isinstance(fault, Lossy):
+                    hit &= uniform(self.world.seed, f"lot of {fault.name}", numbers) >= fault.arriving
+                silent |= hit
         return silent
 
     def _change(self, readings: Readings, fault: OfRacks, hit: Bools) -> None:

@@ -115,9 +115,21 @@ class Publisher:
         self._producer.poll(0)
         return True
 
-    def send_uncounted(self, topic: str, key: bytes, value: bytes) -> None:
-        """Hand over a record that is in no count but, if it should fail, that of failures."""
-        self._send_one(topic, key, value, self._reported)
+    def send_uncounted(
+        self, topic: str, key: bytes, value: bytes, on_appended: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Hand over a record that is in no count but, if it should fail, that of failures.
+
+        `on_appended` is called with its append time (epoch ms), if somebody wants reports.
+        """
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self._fail(error)
+            else:
+                on_appended(message.timestamp()[1])
+
+        self._send_one(topic, key, value, report)
 
     def poll(self) -> None:
         """Take note of what the broker has answered."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,9 +16,11 @@ import numpy as np
 from events.cli import PersonError
 from events.inventory import write_inventory
 from events.records import encode
+from events.rules import Rules, read_rules
 from events.settings import Settings
 from events.times import now_ms, to_text
 from producer.ahead import ahead
+from producer.held import Sent
 from producer.pacing import Slip, send_on_schedule
 from producer.progress import Progress
 from producer.publish import Publisher
@@ -25,7 +28,8 @@ from producer.scenario import Scenario
 from producer.schedule import Schedule, make_schedule
 from producer.stream import Batch, Mark
 from producer.streams import Streams, clock_rate, plan_types
-from producer.truth import Sent, write_truth
+from producer.truth import write_truth
+from producer.truth_alerts import USUAL, Wanted
 from producer.world import make_world
 
 LEAD_MS = 200
@@ -70,6 +74,8 @@ def run(
     flush: bool = False,
     inventory: Path | None = None,
     truth: Path | None = None,
+    alerts_of: tuple[str, ...] = USUAL,
+    rules: Path | None = None,
 ) -> Outcome:
     """Run a scenario: publish its records to the broker of the settings until its end or a signal."""
     if linger_ms is None:
@@ -97,8 +103,10 @@ def run(
         )
 
     streams = Streams(scenario.streams, world, schedule_from_now(), scenario.faults)
+    racks = partial(world.inventory, streams.readings_per_second / scenario.racks)
+    wanted = Wanted(alerts_of, read_rules(rules, list(racks())) if rules else Rules())
     if inventory:
-        write_inventory(inventory, world.inventory(streams.readings_per_second / scenario.racks))
+        write_inventory(inventory, racks())
     # The first batch takes half a second, Arrow's kernels being loaded: draw one before the start is set.
     next(streams.rounds(), None)
     schedule = schedule_from_now()
@@ -123,7 +131,7 @@ def run(
         "start_time": to_text(schedule.start_event_ms),
     }
     if truth:
-        write_truth(truth, sent, summary)
+        write_truth(truth, sent, summary, wanted)
     return Outcome(summary, publisher.last_error, stop.signals[0] if stop.signals else None)
 
 
@@ -188,8 +196,14 @@ def _send_flush(sent: Sequence[Sent], settings: Settings, publisher: Publisher, 
     event_ms = now_ms()
     for part in sent:
         key, part.flush = part.plan.flush_record(event_ms)
-        publisher.send_uncounted(settings.topic(part.plan.topic), key.encode(), encode(part.flush))
+        publisher.send_uncounted(
+            settings.topic(part.plan.topic), key.encode(), encode(part.flush), partial(_note_flush, part)
+        )
     publisher.flush(lambda: None, stop.asked_twice)
+
+
+def _note_flush(part: Sent, append_ms: int) -> None:
+    part.flush_append_ms = append_ms
 
 
 @contextmanager

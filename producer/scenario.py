@@ -10,7 +10,7 @@ import yaml
 from msgspec import Meta, Struct
 
 from events.cli import PersonError
-from events.yaml_file import read_yaml, split_complaint
+from events.yaml_files import complaint_of, read_yaml
 from producer.faults import BY_NAME, AnyFault, OfRacks, check_together
 from producer.shape import AnyShape
 from producer.streams import Stream
@@ -37,11 +37,11 @@ class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
 
 def load_scenario(path: Path | None, options: dict[str, Any], fault_options: list[str]) -> Scenario:
     """Read a scenario (None: the defaults), put the given options over it and add the faults of `--fault`."""
-    scenario = read_yaml(path, Scenario, "scenario", "check --scenario")[0] if path else Scenario()
+    scenario = read_yaml(path, Scenario, "the scenario", "--scenario")[0] if path else Scenario()
     try:
         given = msgspec.convert({**msgspec.to_builtins(scenario), **options}, Scenario)
     except msgspec.ValidationError as error:
-        key, complaint = split_complaint(str(error))
+        key, complaint = complaint_of(error)
         raise PersonError(f"--{key.replace('_', '-')} {options.get(key)} is wrong: {complaint}.") from None
     faults = (*given.faults, *map(parse_fault, fault_options))
     check_together(faults, given.streams)
@@ -65,7 +65,7 @@ def parse_fault(text: str) -> AnyFault:
     try:
         fault: AnyFault = msgspec.convert(fields, AnyFault)
     except msgspec.ValidationError as error:
-        key, complaint = split_complaint(str(error))
+        key, complaint = complaint_of(error)
         raise PersonError(f"--fault {text}{f': {key}' if key else ''}: {complaint}.") from None
     return fault
 

@@ -46,14 +46,18 @@ class World:
 
     def inventory(self, readings_per_second: float) -> Iterator[InventoryRack]:
         """Return the racks as the inventory lists them, each with how many readings it sends in a second."""
-        for index, rack_id in enumerate(self.rack_ids):
-            yield InventoryRack(
-                rack_id=rack_id,
-                site_id=self.sites[self.site[index]].site_id,
-                device_type=self.device_types[self.device[index]],
-                threshold_c=float(self.threshold[index]) / 100,
-                readings_per_second=readings_per_second,
-            )
+        for index in range(len(self.rack_ids)):
+            yield self.rack(index, readings_per_second)
+
+    def rack(self, index: int, readings_per_second: float) -> InventoryRack:
+        """Return one rack as the inventory lists it, with how many readings it sends in a second."""
+        return InventoryRack(
+            rack_id=self.rack_ids[index],
+            site_id=self.sites[self.site[index]].site_id,
+            device_type=self.device_types[self.device[index]],
+            threshold_c=float(self.threshold[index]) / 100,
+            readings_per_second=readings_per_second,
+        )
 
 
 def make_world(seed: int, racks: int, sites: int | None = None) -> World:

@@ -10,6 +10,7 @@ import typer
 
 from events import cli, settings
 from events.inventory import read_inventory
+from events.rules import Rules, read_rules
 from spark_jobs import compact as compaction
 from spark_jobs import running
 from spark_jobs.job import JobOptions
@@ -56,9 +57,19 @@ def run(
             help="A window begins this often; by default 5 minutes (rack_temperature), or when the last one ends."
         ),
     ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file of what the alerts' rules ask for, by rack or device type; needs --inventory."
+        ),
+    ] = None,
     watermark: Annotated[
-        str, typer.Option(help="How late an event may be and still count (not ad_attribution).")
-    ] = "10 minutes",
+        str | None,
+        typer.Option(
+            help="How late an event may be and still count (not ad_attribution): by default 10 minutes, "
+            "of lost_signal 30 seconds."
+        ),
+    ] = None,
     output_mode: Annotated[
         str,
         typer.Option(
@@ -139,6 +150,9 @@ def run(
     if output_mode not in ("update", "append", "complete"):
         raise cli.PersonError(f"--output-mode {output_mode!r} is none of update, append and complete.")
     racks = tuple(read_inventory(inventory)) if inventory else ()
+    if rules and not inventory:
+        raise cli.PersonError("--rules names racks and device types: name their --inventory too.")
+    from_file = read_rules(rules, racks) if rules else Rules()
     options = running.RunOptions(
         trigger=trigger,
         checkpoint_root=checkpoint_root,
@@ -154,6 +168,7 @@ def run(
         watermark=watermark,
         output_mode=output_mode,
         inventory=racks,
+        rules=from_file,
         by=by,
         join=join,
         first_only=first_only,
@@ -167,7 +182,11 @@ def run(
         archive=archive,
     )
     status = running.run(
-        [JOBS[name] for name in names], settings.load(), options, job_options, partial(typer.echo, err=True)
+        [JOBS[name].under(from_file) for name in names],
+        settings.load(),
+        options,
+        job_options,
+        partial(typer.echo, err=True),
     )
     raise typer.Exit(status)
 

@@ -44,12 +44,19 @@ def action_counts(actions: DataFrame, by: str, window: str, slide: str | None, w
 
 def _records(actions: DataFrame, options: JobOptions) -> DataFrame:
     counted = with_event_times_counted(actions, options.slide or options.window)
-    counts = action_counts(counted, options.by, options.window, options.slide, options.watermark)
+    counts = action_counts(counted, options.by, options.window, options.slide, options.lateness)
     moments = [
         F.date_format(name, INSTANT_FORMAT["timestampFormat"]) for name in ("window_start", "window_end")
     ]
     return counts.select(*to_record(F.concat_ws("|", *moments, options.by), *counts.columns))
 
+
+_PLAN = Plan(
+    "micro-batch",
+    _records,
+    ("update", "append", "complete"),
+    fields=("event_time", "action", "user_id"),
+)
 
 JOB = Job(
     name="action_counts",
@@ -59,7 +66,7 @@ JOB = Job(
     rules_version="v1",
     shaping_options=("by", "window", "slide", "watermark", "output_mode"),
     plans={
-        Trigger.MICRO_BATCH: Plan("micro-batch", _records, ("update", "append", "complete")),
-        Trigger.AVAILABLE_NOW: Plan("micro-batch", _records, ("update", "append", "complete")),
+        Trigger.MICRO_BATCH: _PLAN,
+        Trigger.AVAILABLE_NOW: _PLAN,
     },
 )

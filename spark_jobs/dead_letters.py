@@ -33,13 +33,14 @@ def with_letters(parsed: DataFrame, source_topic: str) -> DataFrame:
 
 
 def or_letters(records: list[Column], sink: str) -> list[Column]:
-    """Return `topic`, `key` and `value`: the row's letter for `dead-letters` where it has one, else its record."""
-    key, value = records
+    """Return `topic`, `key`, `value` and `headers`: the row's letter where it has one, else its record."""
+    key, value, headers = records
     is_letter = F.col("letter").isNotNull()
     return [
         F.when(is_letter, DEAD_LETTERS.name).otherwise(sink).alias("topic"),
         F.when(is_letter, F.col("letter_key")).otherwise(key.cast("binary")).alias("key"),
         F.coalesce("letter", value).alias("value"),
+        F.when(~is_letter, headers).alias("headers"),
     ]
 
 

@@ -28,7 +28,7 @@ def distinct_events(events: DataFrame, watermark: str | None) -> DataFrame:
 
 
 def _records(events: DataFrame, options: JobOptions) -> DataFrame:
-    bounded = None if options.keep == FOR_EVER else options.watermark
+    bounded = None if options.keep == FOR_EVER else options.lateness
     return distinct_events(events, bounded).select("key", "value")
 
 

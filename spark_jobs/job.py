@@ -3,9 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from events.cli import PersonError
+from events.rules import AnyRule, Rules
 from events.topics import Topic
 from spark_jobs.triggers import Trigger
 
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
 
     from events.records import InventoryRack
 
+WATERMARK = "10 minutes"
+"""How late an event may be where a job has no default of its own."""
 FOR_EVER, EXPIRING = "for-ever", "expiring"
 """How long state is kept, by the name of the option `keep`."""
 
@@ -27,9 +33,10 @@ class JobOptions:
 
     window: str = "10 minutes"
     slide: str | None = None
-    watermark: str = "10 minutes"
+    watermark: str | None = None
     output_mode: str = "update"
     inventory: tuple["InventoryRack", ...] = ()
+    rules: Rules = field(default_factory=Rules)
     by: str = "action"
     join: str = "left"
     first_only: bool = False
@@ -42,6 +49,11 @@ class JobOptions:
     topic: str = "user-actions"
     archive: str = ".rackstream/archive"
 
+    @property
+    def lateness(self) -> str:
+        """How late an event may be and still count."""
+        return self.watermark or WATERMARK
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -52,12 +64,16 @@ class Plan:
     `output_modes` is used where the option `output_mode` is not among them.
     A plan that `reads_raw` takes Kafka's records as they are, and returns `topic` too, as its letters are among its
     records; the others leave the letters to a second query, which reads and parses the topic once more.
+    One that names the `fields` that it takes of a record gets those, and of Kafka's columns neither key nor value.
+    A plan that `reads_all` has in each batch all that the topic holds when the batch is planned, however much.
     """
 
     name: str
     records: "Callable[..., DataFrame]"
     output_modes: tuple[str, ...]
     reads_raw: bool = False
+    reads_all: bool = False
+    fields: tuple[str, ...] | None = None
 
     def output_mode(self, options: JobOptions) -> str:
         """Return the output mode that this plan runs in."""
@@ -70,7 +86,8 @@ class Job:
 
     `by_event_time` sets records from the future aside; `shaping_options` are the options whose change makes old
     state useless, as does another `rules_version`; `defaults` are the job's own for options that are None. The first
-    plan is the default trigger's. Beside `source` the job reads `more_sources`, or instead of it the one of `choices`
+    plan is the default trigger's. A `rule` of alerts may come from a file, and `by_rules` are the plans that take it,
+    where they are others. Beside `source` the job reads `more_sources`, or instead of it the one of `choices`
     that the option `topic` names. Without a `sink` it writes files, one query per source, and its plan is handed the
     unreadable records too. `micro_batch` is the least time between the starts of two micro-batches.
     """
@@ -86,6 +103,19 @@ class Job:
     choices: tuple[Topic, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
     micro_batch: timedelta = timedelta(0)
+    rule: type[AnyRule] | None = None
+    by_rules: Mapping[Trigger, Plan] | None = None
+    needs_inventory: bool = False
+
+    def under(self, rules: Rules) -> "Job":
+        """Return the job as rules from a file make it: other rules are another version of its state."""
+        ours = rules.of(self.rule) if self.rule else ()
+        if not ours:
+            return self
+        version = sha256(msgspec.json.encode(ours)).hexdigest()[:8]
+        return replace(
+            self, plans=self.by_rules or self.plans, rules_version=f"{self.rules_version}-{version}"
+        )
 
     @property
     def default_trigger(self) -> Trigger:
@@ -116,5 +146,6 @@ class Job:
 
     def with_defaults(self, options: JobOptions) -> JobOptions:
         """Return the options with the job's own defaults where a person has set nothing."""
-        unset = {name: value for name, value in self.defaults.items() if getattr(options, name) is None}
+        defaults = {"watermark": WATERMARK, **self.defaults}
+        unset = {name: value for name, value in defaults.items() if getattr(options, name) is None}
         return replace(options, **unset)  # type: ignore[arg-type] # all of them are text

@@ -29,10 +29,10 @@ INSTANT_FORMAT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "ignoreNull
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How a topic is read: from where when there is no checkpoint, and how much in one micro-batch."""
+    """How a topic is read: from where when there is no checkpoint, and how much in one micro-batch (None: all)."""
 
     starting_offsets: str = "earliest"
-    records_per_batch: int = 1_000_000
+    records_per_batch: int | None = 1_000_000
 
 
 def read_topic(
@@ -45,7 +45,8 @@ def read_topic(
         .option("subscribe", settings.topic(topic))
         .option("startingOffsets", options.starting_offsets)
     )
-    if trigger is not Trigger.REAL_TIME:  # real-time batches end by the clock, and refuse a limit
+    # Real-time batches end by the clock, and refuse a limit.
+    if trigger is not Trigger.REAL_TIME and options.records_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", options.records_per_batch)
     return reader.load()
 
@@ -69,13 +70,14 @@ class QueryOptions:
 def write_topic(
     records: DataFrame, settings: Settings, topic: Topic, options: QueryOptions
 ) -> StreamingQuery:
-    """Start the query that writes `key` and `value` to a topic, at least once, and return it.
+    """Start the query that writes `key` and `value`, and `headers` if there are any, to a topic, at least once.
 
     Where the records have a column `topic` (a name without prefix), each goes to its own.
     """
+    headers = [name for name in records.columns if name == "headers"]
     name = F.col("topic") if "topic" in records.columns else F.lit(topic.name)
     writer = (
-        records.select(F.concat(F.lit(settings.topic_prefix), name).alias("topic"), "key", "value")
+        records.select(F.concat(F.lit(settings.topic_prefix), name).alias("topic"), "key", "value", *headers)
         .writeStream.format("kafka")
         .queryName(options.name)
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap_servers)

@@ -2,30 +2,33 @@
 
 A rack is in `WARNING` exactly when the last three of its distinct readings, by `sequence`, are all at or above its
 threshold; every change is an alert, decided by the reading that was just taken (the contract has the whole rule).
-Two plans for the one rule: built-in expressions in Real-time Mode (this file), Python state in micro-batch
-(`overheating_state`), held equal by one oracle in the tests. No window, no watermark: a wrong clock hides nothing.
+Two plans for the one rule: built-in expressions in Real-time Mode (`in_a_row`), Python state in micro-batch
+(`overheating_state`), held equal by one oracle in the tests; and one for what a file of rules makes of it
+(`overheating_rules`). No window, no watermark: a wrong clock hides nothing.
 
 What it gets wrong: a kill repeats alerts (their ids are the same). The real-time plan sees through three copies of a
 reading; of more, and late, it may take one for new. Neither forgets a rack: about one kilobyte each, on disk.
 """
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from events.inventory import DEFAULT_THRESHOLD_C
 from events.records import InventoryRack
+from events.rules import Overheating
 from events.topics import ALERTS, RACK_READINGS
 from spark_jobs.alerts import alert_record
 from spark_jobs.dead_letters import or_letters
+from spark_jobs.in_a_row import changes_in_a_row
 from spark_jobs.job import Job, JobOptions, Plan
+from spark_jobs.overheating_rules import Heat
 from spark_jobs.overheating_state import IN_A_ROW, packed_readings, stateful_overheating_changes
+from spark_jobs.rack_rules import ordered_readings, with_severity
+from spark_jobs.rule_state import decisions, plain_evidence
 from spark_jobs.triggers import Trigger
 
-RULE = "rack-overheating"
-COPIES = 3
-KEPT_READINGS = (IN_A_ROW + 1) * COPIES
-"""The last three before and after a reading are among the last four, each there up to three times."""
+RULE = Overheating().name
 
 
 def with_threshold(rows: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
@@ -51,43 +54,15 @@ def overheating_changes(readings: DataFrame) -> DataFrame:
     """Return one row per change of a rack's state, for Real-time Mode, which emits once per reading.
 
     In: `rack_id`, `site_id`, `event_id`, `sequence`, `event_time`, `temperature_c`, `offset`, `hot`, `threshold_c`.
-    Out: `subject`, `site_id`, `warning`, `event_time`, `decider`, `threshold_c` and `evidence`. The aggregate keeps
-    the last readings by `sequence`, whatever their order of arrival, and the one that has just arrived; the state
-    before it is the state without it.
+    Out: `subject`, `site_id`, `warning`, `event_time`, `decider`, `threshold_c` and `evidence`.
     """
-    reading = F.struct("sequence", "event_id", "offset", "event_time", "temperature_c", "hot")
-    kept = readings.select("rack_id", "site_id", "threshold_c", reading.alias("reading")).groupBy("rack_id").agg(
-        F.expr(f"max_by(reading, reading.sequence, {KEPT_READINGS})").alias("latest"),
-        F.last(F.struct("reading.event_id", "reading.event_time", "site_id", "threshold_c")).alias("arrival"),
-    )  # fmt: skip
-    arrived = F.col("arrival.event_id")
-    ordered = kept.withColumn("latest", F.sort_array("latest", asc=False)).select(
-        "rack_id",
-        "arrival",
-        _is_new(F.col("latest"), arrived).alias("is_new"),
-        _distinct(F.col("latest")).alias("distinct"),
-    )
-    states = ordered.select(
-        "rack_id",
-        "arrival",
-        "is_new",
-        F.slice("distinct", 1, IN_A_ROW).alias("last"),
-        F.slice(F.filter("distinct", lambda r: r["event_id"] != arrived), 1, IN_A_ROW).alias("last_before"),
-    ).select("*", _all_hot("last").alias("warning"), _all_hot("last_before").alias("warning_before"))
-    changed = states.where(F.col("is_new") & (F.col("warning") != F.col("warning_before")))
-    return changed.select(
-        F.col("rack_id").alias("subject"),
-        "arrival.site_id",
-        "warning",
-        "arrival.event_time",
-        arrived.alias("decider"),
-        "arrival.threshold_c",
-        F.transform(F.reverse("last"), _as_evidence).alias("evidence"),
-    )
+    hit = readings.withColumnRenamed("hot", "hit")
+    return changes_in_a_row(hit, IN_A_ROW, ("temperature_c",), ("site_id", "threshold_c"))
 
 
-def overheating_decisions(changes: DataFrame) -> DataFrame:
+def overheating_decisions(changes: DataFrame, inventory: tuple[InventoryRack, ...] = ()) -> DataFrame:
     """Add `state`, `severity` and `summary` to the changes of either plan: all that an alert says."""
+    rated = with_severity(changes, inventory)
     latest = F.element_at("evidence", -1)["temperature_c"]
     warning, threshold = F.col("warning"), F.format_string("%.1f", "threshold_c")
     summary = F.when(
@@ -102,52 +77,35 @@ def overheating_decisions(changes: DataFrame) -> DataFrame:
             "subject", F.lit(str(IN_A_ROW)), threshold, latest,
         )
     )  # fmt: skip
-    return changes.select(
-        "*",
-        F.when(warning, "WARNING").otherwise("NORMAL").alias("state"),
-        F.when(warning, "error").otherwise("info").alias("severity"),
-        summary.alias("summary"),
-    )
-
-
-def _is_new(latest: Column, arrived: Column) -> Column:
-    """Tell whether the reading that arrived is there once: not a copy, and not older than all that are kept."""
-    return F.size(F.filter(latest, lambda reading: reading["event_id"] == arrived)) == 1
-
-
-def _distinct(latest: Column) -> Column:
-    """Keep of each reading the copy that came first: copies stand side by side, the first by offset last."""
-    return F.filter(
-        latest,
-        lambda reading, at: (
-            (at == F.size(latest) - 1) | (F.element_at(latest, at + 2)["event_id"] != reading["event_id"])
-        ),
-    )
-
-
-def _all_hot(readings: str) -> Column:
-    return (F.size(readings) == IN_A_ROW) & F.forall(readings, lambda reading: reading["hot"])
-
-
-def _as_evidence(reading: Column) -> Column:
-    return F.struct(
-        reading["event_id"].alias("event_id"),
-        reading["sequence"].alias("sequence"),
-        reading["event_time"].alias("event_time"),
-        reading["temperature_c"].alias("temperature_c"),
+    return rated.withColumns(
+        {
+            "state": F.when(warning, "WARNING").otherwise("NORMAL"),
+            "severity": F.when(warning, F.col("severity")).otherwise("info"),
+            "summary": summary,
+        }
     )
 
 
 def _real_time(readings: DataFrame, options: JobOptions) -> DataFrame:
     changes = overheating_changes(with_heat(readings, options.inventory))
-    return overheating_decisions(changes).select(*alert_record(RULE))
+    return overheating_decisions(changes, options.inventory).select(*alert_record(RULE))
 
 
 def _micro_batch(raw: DataFrame, options: JobOptions) -> DataFrame:
     packed = packed_readings(raw, RACK_READINGS.name)
     changes = stateful_overheating_changes(with_threshold(packed, options.inventory))
-    return overheating_decisions(changes).select(*or_letters(alert_record(RULE), ALERTS.name))
+    return overheating_decisions(changes, options.inventory).select(
+        *or_letters(alert_record(RULE), ALERTS.name)
+    )
 
+
+def _by_rules(readings: DataFrame, options: JobOptions) -> DataFrame:
+    rows = ordered_readings(readings, options.inventory)
+    found = decisions(rows, "rack_id", Heat, options.rules)
+    return found.withColumn("evidence", plain_evidence()).select(*alert_record(RULE))
+
+
+_BY_RULES = Plan("rules", _by_rules, ("append",))
 
 JOB = Job(
     name="overheating",
@@ -159,4 +117,6 @@ JOB = Job(
         Trigger.MICRO_BATCH: Plan("micro-batch", _micro_batch, ("update",), reads_raw=True),
         Trigger.AVAILABLE_NOW: Plan("micro-batch", _micro_batch, ("update",), reads_raw=True),
     },
+    rule=Overheating,
+    by_rules={Trigger.MICRO_BATCH: _BY_RULES, Trigger.AVAILABLE_NOW: _BY_RULES},
 )

@@ -6,6 +6,7 @@ and everything else is doubtful and goes through `parsing`, whose verdict and wo
 """
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -40,47 +41,67 @@ _WIRE_TYPES: dict[type[T.DataType], Any] = {
 }
 
 
-def parse_quickly(raw: DataFrame, record: type[msgspec.Struct], *, suspects: bool = False) -> DataFrame:
+def parse_quickly(
+    raw: DataFrame, record: type[msgspec.Struct], fields: tuple[str, ...] | None = None
+) -> DataFrame:
     """Return what `parsing.parse` returns, sooner. Rows stay in their order.
 
-    `suspects` leaves out the records of which nobody could find anything wrong, not even that they are from the future.
+    With `fields` named, good records have only those of the record's, and of Kafka's columns `timestamp`, `partition`
+    and `offset`: what a plan does not need is not carried between the JVM and Python.
     """
     if not can_judge(record):
         return parse(raw, record)
-    fields = spark_schema(record)
-    schema = T.StructType([*RECORD.fields, T.StructField("quick", fields)])
+    schema = spark_schema(record)
+    quick = T.StructType([field for field in schema if fields is None or field.name in fields])
+    out = T.StructType([*RECORD.fields, T.StructField("quick", quick)])
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         reader = QuickReader(record)
         for batch in batches:
-            good, columns = reader.read(batch["value"], fields.names)
+            good, columns = reader.read(batch["value"], quick.names)
             # A doubtful row takes the place of no good one: an index of null gives nulls.
             place = pc.if_else(good, pc.subtract(pc.cumulative_sum(good.cast(pa.int64())), 1), None)
-            quick = pa.StructArray.from_arrays(
+            found = pa.StructArray.from_arrays(
                 [column.take(place) for column in columns.columns],
-                fields=list(_arrow(fields)),
+                fields=list(_arrow(quick)),
                 mask=pc.invert(good),
             )
-            read = pa.RecordBatch.from_arrays([*batch.columns, quick], names=schema.names)
-            yield read.filter(_is_suspect(batch["timestamp"], quick)) if suspects else read
+            raw_columns = [
+                pc.if_else(good, pa.scalar(None, column.type), column)
+                if fields is not None and name in ("key", "value")
+                else column
+                for name, column in zip(RECORD.names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays([*raw_columns, found], names=out.names)
 
-    rows = raw.select(*RECORD.names).mapInArrow(read, schema)
+    rows = raw.select(*RECORD.names).mapInArrow(read, out)
     good = F.col("quick").isNotNull()
     doubtful = rows.withColumn("whole", F.col("value")).withColumn("value", F.when(~good, F.col("value")))
     parsed = parse(doubtful, record, keep=("whole", "quick"))
     return parsed.select(
         "key", F.col("whole").alias("value"), "partition", "offset", "timestamp",
-        *[F.when(good, F.col("quick")[name]).otherwise(F.col(name)).alias(name) for name in fields.names],
+        *[F.when(good, F.col("quick")[name]).otherwise(F.col(name)).alias(name) for name in quick.names],
         F.when(~good, F.col("error")).alias("error"),
     )  # fmt: skip
 
 
-def _is_suspect(appended: pa.Array, quick: pa.StructArray) -> pa.Array:
-    """Tell of each record whether it is doubtful, or was appended before its event time."""
-    if "event_time" not in quick.type.names:
-        return quick.is_null()
-    ahead = pc.greater(quick.field("event_time"), appended)
-    return pc.or_(quick.is_null(), pc.fill_null(ahead, fill_value=True))
+def suspects(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
+    """Return the records of a topic of which something may be wrong, if only that they are from the future."""
+    if not can_judge(record):
+        return raw
+    times = [name for name in ("event_time",) if name in spark_schema(record).names]
+
+    def doubt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = QuickReader(record)
+        for batch in batches:
+            good, columns = reader.read(batch["value"], times)
+            fine = good
+            if times:
+                ahead = pc.greater(columns["event_time"], batch["timestamp"].filter(good))
+                fine = pc.replace_with_mask(good, good, pc.invert(ahead))
+            yield batch.filter(pc.invert(fine))
+
+    return raw.select(*RECORD.names).mapInArrow(doubt, RECORD)
 
 
 def can_judge(record: type[msgspec.Struct]) -> bool:
@@ -102,24 +123,29 @@ class QuickReader:
         ]  # fmt: skip
         plain = msgspec.defstruct(record.__name__, [*required, *optional], gc=False)
         self._decode = msgspec.json.Decoder(plain).decode
-        self._fields = {field.name: field.dataType for field in fields}
-        self._ids = [name for name in self._fields if is_id(record, name)]
+        self._types = {field.name: field.dataType for field in fields}
         self._priced = record is UserAction
+        self._checked = [
+            name
+            for name, kind in self._types.items()
+            if isinstance(kind, T.TimestampType | T.DecimalType) or is_id(record, name)
+        ]
 
     def read(self, values: pa.Array, names: list[str]) -> tuple[pa.Array, pa.RecordBatch]:
         """Return for each value (bytes, may be null) whether it is surely good, and those fields of the good ones."""
         records = [self._record(value) for value in values.to_pylist()]
         decoded = pa.array([record is not None for record in records], pa.bool_())
         there = [record for record in records if record is not None]
-        columns = {name: self._column(there, name) for name in self._fields}
+        needed = {*names, *self._checked, *(("action",) if self._priced else ())}
+        columns = {name: self._column(there, name) for name in needed}
         sound = pa.array([True] * len(there), pa.bool_())
-        for name, kind in self._fields.items():
-            sound = pc.and_(sound, self._is_sound(columns[name], name, kind))
+        for name in self._checked:
+            sound = pc.and_(sound, self._is_sound(columns[name], self._types[name]))
         if self._priced:
             has_price = pc.or_(pc.not_equal(columns["action"], "purchase"), columns["amount"].is_valid())
             sound = pc.and_(sound, has_price)
         good = pc.replace_with_mask(decoded, decoded, sound)
-        finished = {name: columns[name].filter(sound).cast(_arrow(self._fields[name])) for name in names}
+        finished = {name: columns[name].filter(sound).cast(_arrow(self._types[name])) for name in names}
         return good, pa.record_batch(finished)
 
     def _record(self, value: bytes | None) -> Any:
@@ -133,24 +159,24 @@ class QuickReader:
 
     def _column(self, records: list[Any], name: str) -> pa.Array:
         """Return a field as it is on the wire: times and money as text."""
-        match self._fields[name]:
+        values = map(attrgetter(name), records)
+        match self._types[name]:
             case T.DecimalType():
-                texts = pa.array([bytes(getattr(record, name)) for record in records], pa.binary())
+                texts = pa.array(list(map(bytes, values)), pa.binary())
                 return pc.if_else(pc.equal(pc.binary_length(texts), 0), None, texts.cast(pa.string()))
             case T.TimestampType():
-                return pa.array([getattr(record, name) for record in records], pa.string())
+                return pa.array(list(values), pa.string())
             case kind:
-                return pa.array([getattr(record, name) for record in records], _arrow(kind))
+                return pa.array(list(values), _arrow(kind))
 
-    def _is_sound(self, column: pa.Array, name: str, kind: T.DataType) -> pa.Array | bool:
+    def _is_sound(self, column: pa.Array, kind: T.DataType) -> pa.Array:
         match kind:
             case T.TimestampType():
                 return pc.fill_null(pc.match_substring_regex(column, _INSTANT), fill_value=True)
             case T.DecimalType():
                 return pc.fill_null(pc.match_substring_regex(column, _MONEY), fill_value=True)
-            case T.StringType() if name in self._ids:
+            case _:
                 return pc.fill_null(pc.less_equal(pc.binary_length(column), MAX_ID_BYTES), fill_value=True)
-        return True
 
 
 def _wire_type(record: type[msgspec.Struct], field: T.StructField) -> Any:

@@ -46,7 +46,7 @@ def rack_temperatures(readings: DataFrame, window: str, slide: str, watermark: s
 
 def _records(readings: DataFrame, options: JobOptions) -> DataFrame:
     slide = options.slide or options.window
-    temperatures = rack_temperatures(readings, options.window, slide, options.watermark)
+    temperatures = rack_temperatures(readings, options.window, slide, options.lateness)
     moments = F.struct(
         F.date_format("window_start", INSTANT_FORMAT["timestampFormat"]).alias("start"),
         F.date_format("window_end", INSTANT_FORMAT["timestampFormat"]).alias("end"),

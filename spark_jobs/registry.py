@@ -5,10 +5,14 @@ from spark_jobs import (
     ad_attribution,
     archive,
     deduplicate,
+    lost_signal,
     overheating,
     rack_temperature,
+    silent_sensor,
+    site_outage,
     user_sessions,
     user_totals,
+    weak_signal,
 )
 from spark_jobs.job import Job
 
@@ -23,5 +27,9 @@ JOBS: dict[str, Job] = {
         user_totals.JOB,
         deduplicate.JOB,
         archive.JOB,
+        lost_signal.JOB,
+        silent_sensor.JOB,
+        weak_signal.JOB,
+        site_outage.JOB,
     )
 }

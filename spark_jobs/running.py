@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -24,10 +24,12 @@ from spark_jobs import checkpoints, kafka, parsing
 from spark_jobs.dead_letters import dead_letters
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.progress import ProgressLog
-from spark_jobs.quick_reading import parse_quickly
+from spark_jobs.quick_reading import parse_quickly, suspects
 from spark_jobs.session import NOT_ON_A_DISK, new_session
 from spark_jobs.triggers import Trigger
 
+LETTERS_EVERY = timedelta(seconds=2)
+"""Dead letters are not urgent: their micro-batches need not take the processors that results are waiting for."""
 SPARE_SLOTS = 8
 """Real-time tasks hold their slot for ever: these are for partitions that are added to a topic while it runs."""
 
@@ -68,6 +70,8 @@ def run(
             raise PersonError(
                 f"{job.name} cannot run as {triggers[job.name]}: choose {', '.join(job.plans)}."
             )
+        if job.needs_inventory and not job_options.inventory:
+            raise PersonError(f"{job.name} asks how many racks a site has: name the --inventory.")
     _require_topics(jobs, settings, job_options)
     slots = _slots(jobs, triggers, options.state_partitions)
     with _signals() as received:
@@ -119,22 +123,31 @@ def start(
     ) -> StreamingQuery:
         identity = checkpoints.Identity(name, plan_name, job.rules_version, settings.topic_prefix, shape)
         path = checkpoints.claim(options.checkpoint_root, identity)
-        batch = options.batch_for(trigger, job.micro_batch)
+        batch = options.batch_for(trigger, LETTERS_EVERY if sink is DEAD_LETTERS else job.micro_batch)
         query = kafka.QueryOptions(name, path, mode, trigger, batch)
         if sink is None:
             return kafka.write_files(records, shape["folder"], query)
         return kafka.write_topic(records, settings, sink, query)
 
-    def raw(topic: Topic) -> DataFrame:
-        return kafka.read_topic(spark, settings, topic, trigger, options.read)
+    read = replace(options.read, records_per_batch=None) if plan.reads_all else options.read
 
-    def parsed(topic: Topic, *, suspects: bool = False) -> DataFrame:
+    def raw(topic: Topic) -> DataFrame:
+        return kafka.read_topic(spark, settings, topic, trigger, read)
+
+    def parsed(topic: Topic) -> DataFrame:
         if topic.record is None:
             return raw(topic)
         if trigger is Trigger.REAL_TIME:
-            records = parsing.parse(raw(topic), topic.record)
-        else:
-            records = parse_quickly(raw(topic), topic.record, suspects=suspects)
+            return judged(parsing.parse(raw(topic), topic.record))
+        return judged(parse_quickly(raw(topic), topic.record, plan.fields))
+
+    def suspicious(topic: Topic) -> DataFrame:
+        if topic.record is None:
+            return raw(topic)
+        records = raw(topic) if trigger is Trigger.REAL_TIME else suspects(raw(topic), topic.record)
+        return judged(parsing.parse(records, topic.record))
+
+    def judged(records: DataFrame) -> DataFrame:
         return parsing.reject_future(records) if job.by_event_time else records
 
     shape = _shape(job, plan, options, job_options)
@@ -158,7 +171,7 @@ def start(
     results = plan.records(*(parsing.readable(parsed(topic)) for topic in sources), job_options)
     queries = [begin(results, job.sink, job.name, plan.name, mode, shape)]
     for topic in sources:
-        letters = dead_letters(parsing.unreadable(parsed(topic, suspects=True)), topic.name)
+        letters = dead_letters(parsing.unreadable(suspicious(topic)), topic.name)
         name = f"{job.name}-dead-letters" + (f"-{topic.name}" if job.has_several else "")
         queries.append(begin(letters, DEAD_LETTERS, name, plan.name, "update", {}))
     return queries

@@ -54,7 +54,7 @@ def _gap(gap: str, device_gaps: Sequence[tuple[str, str]]) -> Column | str:
 
 
 def _records(actions: DataFrame, options: JobOptions) -> DataFrame:
-    sessions = user_sessions(actions, options.gap, options.watermark, options.device_gaps)
+    sessions = user_sessions(actions, options.gap, options.lateness, options.device_gaps)
     return sessions.select(*to_record(F.col("user_id"), *sessions.columns))
 
 

@@ -171,7 +171,7 @@ class TotalsProcessor(StatefulProcessor):
 
 
 def _records(actions: DataFrame, options: JobOptions) -> DataFrame:
-    totals = user_totals(actions, options.watermark, LIFETIME_MS if options.keep == EXPIRING else None)
+    totals = user_totals(actions, options.lateness, LIFETIME_MS if options.keep == EXPIRING else None)
     return totals.select(*to_record(F.col("user_id"), *totals.columns))
 
 

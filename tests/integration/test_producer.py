@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,17 @@ from kafka.partitioner.default import murmur2
 
 from events.inventory import read_inventory
 from events.records import RackReading
+from events.rules import LostSignal, Overheating, SilentSensor, WeakSignal, read_rules
 from events.times import now_ms, to_ms
 from events.topics import RACK_READINGS
-from producer.oracle import overheating_alerts, temperature_windows
-from producer.truth import AHEAD_MS
+from producer.oracle import AHEAD_MS, overheating_alerts, temperature_windows
+from producer.rule_oracles import (
+    lost_signal_alerts,
+    overheating_state_alerts,
+    rule_of,
+    silent_sensor_alerts,
+    weak_signal_alerts,
+)
 from tests.support import Kafka, Record, eventually, free_port, kill, program, run
 
 pytestmark = pytest.mark.broker
@@ -31,6 +39,23 @@ FAULTS = [
     "--fault=future=0.005",
     "--fault=too-late=0.002",
 ]
+
+
+EPISODES = [
+    "--fault=overheating=3,start_s=5,length_s=20,every_s=40",
+    "--fault=weak-signal=3,start_s=5,length_s=20,every_s=40",
+    "--fault=silence=6,start_s=12,length_s=40,stagger_s=1",
+    "--fault=duplicate=0.02,max_s=2",
+    "--fault=malformed=0.01",
+]
+"""In event time, of which there are 15 seconds in one. One silence begins early in a window of 5 s."""
+RULES = """rules:
+  - rule: rack-overheating
+    clear_below_c: 60
+    critical_after_s: 10
+  - rule: silent-sensor
+    after_s: 1
+"""
 
 
 def readings(records: Iterable[Record]) -> list[tuple[Record, RackReading]]:
@@ -86,6 +111,31 @@ def test_a_run_with_every_fault_tells_the_truth_about_the_topic(topics: Kafka, t
     assert (summary["failed"], summary["acknowledged"]) == (0, summary["sent"])
     assert summary["duplicates"] >= 150
     assert_truth_is_what_the_topic_holds(topics, tmp_path / "truth.jsonl", tmp_path / "inventory.jsonl")
+
+
+def test_the_truth_has_the_alerts_of_the_rules_that_were_asked_for(topics: Kafka, tmp_path: Path) -> None:
+    """Held against the oracles, given all that the topic holds with the broker's own append times."""
+    (tmp_path / "rules.yaml").write_text(RULES, encoding="utf-8")
+    told, racks = tmp_path / "truth.jsonl", tmp_path / "inventory.jsonl"
+    files = [f"--truth={told}", f"--inventory={racks}", f"--rules={tmp_path / 'rules.yaml'}"]
+    which = "--alerts-of=rack-overheating,weak-signal,lost-signal,silent-sensor"
+    size = ["--rate=800", "--duration=6", "--racks=20", "--time-scale=15", "--flush"]
+    done = run("producer", "run", *size, *EPISODES, *files, which, env=topics.env)
+    assert done.returncode == 0, done.stderr
+    inventory = {rack.rack_id: rack for rack in read_inventory(racks)}
+    rules = read_rules(tmp_path / "rules.yaml", list(inventory.values()))
+    records = [(reading, r.timestamp_ms) for r, reading in readings(topics.read_all(RACK_READINGS))]
+    expected = [
+        *overheating_state_alerts([r for r, _ in records], rule_of(Overheating, rules, inventory)),
+        *weak_signal_alerts([r for r, _ in records], rule_of(WeakSignal, rules, inventory)),
+        *lost_signal_alerts(records, rule_of(LostSignal, rules, inventory)),
+        *silent_sensor_alerts(records, rule_of(SilentSensor, rules, inventory), inventory=inventory),
+    ]
+    alerts = truth(told)["alert"]
+    assert sorted(alerts, key=lambda a: a["alert_id"]) == sorted(expected, key=lambda a: a["alert_id"])
+    sure = Counter(alert["rule"] for alert in alerts if not alert.get("either"))
+    assert set(sure) == {"rack-overheating", "weak-signal", "lost-signal", "silent-sensor"}
+    assert min(sure.values()) >= 2
 
 
 def test_the_highest_rate_sends_every_reading_once_where_java_would_put_it(topics: Kafka) -> None:
@@ -212,6 +262,11 @@ def test_a_missing_broker_is_named_in_one_sentence_within_ten_seconds() -> None:
         (["--rate=-1"], "--rate -1.0 is wrong: Expected `float` > 0.0."),
         (["--racks=2000000"], "--racks 2000000 is wrong: Expected `int` <= 1000000."),
         (["--streams=clocks"], "--streams clocks: there is no stream 'clocks', but racks, clicks, actions."),
+        (
+            ["--alerts-of=site-outage", "--truth=x"],
+            "--alerts-of site-outage: site-outage follows from alerts, not",
+        ),
+        (["--alerts-of=weak-signal"], "--alerts-of and --rules say what the truth has: give --truth, too."),
         (["--start-time=yesterday"], "--start-time is wrong: 'yesterday' is not a time in UTC ending in Z"),
         (["--fault=nonsense"], "there is no fault 'nonsense': choose one of overheating"),
     ],

@@ -49,14 +49,18 @@ class LiveStream:
     """A stream that waits for more: each list of rows is taken when it comes, and then what time has closed."""
 
     def __init__(self, folder: Path, query: StreamingQuery, found: list[Rows]) -> None:
-        self.folder, self.query, self._found = folder, query, found
+        self.folder, self.query, self.found = folder, query, found
+
+    def add(self, batch: DataFrame) -> None:
+        """Add rows, which are taken when they are; `found` has what comes out, one list per batch that ran."""
+        _add(self.folder / "files-0", batch)
 
     def take(self, batch: DataFrame) -> list[Rows]:
         """Add rows; return what came out until nothing was left to do, one list per batch that ran."""
-        before = len(self._found)
-        _add(self.folder / "files-0", batch)
+        before = len(self.found)
+        self.add(batch)
         self.query.processAllAvailable()
-        return self._found[before:]
+        return self.found[before:]
 
 
 @contextmanager

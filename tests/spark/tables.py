@@ -26,17 +26,24 @@ _GOOD = encode(reading(1))
 
 
 def kafka_table(
-    spark: SparkSession, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+    spark: SparkSession,
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None = None,
+    append_ms: Sequence[int] | None = None,
+    first_offset: int = 0,
 ) -> DataFrame:
-    """Return records of partition 0 with offsets from 0, in one task, so that their order is kept."""
+    """Return records of partition 0, in one task, so that their order is kept; `append_ms` in epoch ms."""
     count = len(values)
+    appended = [APPENDED] * count
+    if append_ms is not None:
+        appended = [datetime.fromtimestamp(at / 1000, UTC) for at in append_ms]
     table = pa.table(
         {
             "key": pa.array(keys or [b"rack-0001"] * count, pa.binary()),
             "value": pa.array(values, pa.binary()),
             "partition": pa.array([0] * count, pa.int32()),
-            "offset": pa.array(range(count), pa.int64()),
-            "timestamp": pa.array([APPENDED] * count, pa.timestamp("us", "UTC")),
+            "offset": pa.array(range(first_offset, first_offset + count), pa.int64()),
+            "timestamp": pa.array(appended, pa.timestamp("us", "UTC")),
         }
     )
     return spark.createDataFrame(table).coalesce(1)

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from events.records import AdImpression, RackReading, encode
-from spark_jobs.parsing import readable, reject_future, unreadable
-from spark_jobs.quick_reading import parse_quickly
+from spark_jobs.parsing import parse, readable, reject_future, unreadable
+from spark_jobs.quick_reading import parse_quickly, suspects
 from tests.spark.histories import COLD, reading
 from tests.spark.tables import READERS, Reader, both_readers, kafka_table, with_field, without
 
@@ -269,15 +269,15 @@ def test_the_suspects_have_all_that_is_wrong_and_little_else(spark: SparkSession
     letters = [
         {
             (row["offset"], row["value"], row["error"])
-            for row in unreadable(reject_future(parse_quickly(table, RackReading, suspects=suspects)))
+            for row in unreadable(reject_future(parse(rows, RackReading)))
             .select("offset", "value", "error")
             .collect()
         }
-        for suspects in (False, True)
+        for rows in (table, suspects(table, RackReading))
     ]
     assert letters[0] == letters[1]
     assert (len(CASES), future[0]) in {(offset, bytes(value or b"")) for offset, value, _ in letters[1]}
-    assert len(letters[0]) < parse_quickly(table, RackReading, suspects=True).count() < len(CASES) + 5
+    assert len(letters[0]) < suspects(table, RackReading).count() < len(CASES) + 5
 
 
 @both_readers

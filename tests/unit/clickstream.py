@@ -12,11 +12,11 @@ from events.records import Event
 from events.topics import Topic
 from producer.clicks import ClickPlan, ImpressionPlan
 from producer.hashing import Ints
+from producer.held import Sent
 from producer.scenario import load_scenario
 from producer.schedule import make_schedule
 from producer.stream import StreamPlan
 from producer.streams import Stream, Streams, clock_rate
-from producer.truth import Sent
 from producer.world import make_world
 
 T0 = 1_795_000_000_000

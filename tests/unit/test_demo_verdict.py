@@ -124,6 +124,13 @@ def test_an_alert_with_another_field_is_wrong(name: str, value: object) -> None:
     assert f": {name} is {value!r}, not " in compared.wrong[0]
 
 
+def test_alerts_that_nothing_is_promised_about_are_counted_apart() -> None:
+    expected = [alert(1), alert(2, either=True), alert(3, either=True)]
+    compared = compare_alerts(expected, [logged(1), logged(2, severity="critical"), logged(2)])
+    assert (compared.expected, compared.seen, compared.either, compared.holds) == (1, 1, 2, True)
+    assert not compare_alerts(expected, [logged(2)]).holds
+
+
 def test_a_record_that_is_no_alert_is_wrong() -> None:
     assert compare_alerts([alert(1)], [logged(1)], not_alerts=1).wrong == [
         "1 records in the topic alerts are no alerts"

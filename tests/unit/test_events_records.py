@@ -11,7 +11,10 @@ from events.records import encode
 from events.spark_schemas import choices, is_id, spark_schema
 
 TEXT, INSTANT, WHOLE, NUMBER, MONEY = "string", "timestamp", "bigint", "double", "decimal(18,2)"
-EVIDENCE = "array<struct<event_id:string,sequence:bigint,event_time:timestamp,temperature_c:double>>"
+EVIDENCE = (
+    "array<struct<event_id:string,sequence:bigint,event_time:timestamp,temperature_c:double,"
+    "signal_strength:double>>"
+)
 
 CONTRACT: dict[type[msgspec.Struct], dict[str, str]] = {
     records.RackReading: {

@@ -78,6 +78,14 @@ def test_a_rack_without_threshold_has_one_hundred_degrees() -> None:
     assert changes([reading(n, 100.0) for n in range(3)], {"rack-0002": 20.0}) == [("WARNING", "2")]
 
 
+def test_a_warnings_severity_may_be_the_racks() -> None:
+    readings = [
+        reading(n, HOT if n < 3 else COLD, rack) for n in range(4) for rack in ("rack-0001", "rack-0002")
+    ]
+    found = overheating_alerts(readings, {}, {"rack-0002": "critical"})
+    assert [alert["severity"] for alert in found] == ["error", "critical", "info", "info"]
+
+
 def test_copies_change_nothing() -> None:
     first, second = reading(1, HOT), reading(2, HOT)
     assert changes([first, second, second, second, first]) == []

@@ -253,6 +253,15 @@ def test_silent_racks_send_nothing_and_their_numbers_are_missing() -> None:
     assert max(b - a for a, b in pairwise(sequences)) == 51
 
 
+def test_of_lossy_racks_a_share_arrives() -> None:
+    records = sent_by(plan_of("lossy=[rack-0005],start_s=10,length_s=40,every_s=null,arriving=0.25"))
+    missing = set(range(COUNT)) - {record.number for record in records}
+    assert {number % RACKS for number in missing} == {4}
+    assert all(10 <= number / RATE < 50 for number in missing)
+    due = 40 * RATE / RACKS
+    assert 0.65 < len(missing) / due < 0.85
+
+
 def test_weak_signals_are_weak_and_others_are_not() -> None:
     records = good(sent_by(plan_of("weak-signal=[rack-0002],start_s=0,length_s=50,every_s=null")))
     for reading in records:
@@ -279,7 +288,7 @@ def test_faults_that_cannot_be_are_refused_with_a_reason() -> None:
 
 def test_every_fault_has_a_description_for_the_list_of_faults() -> None:
     assert set(BY_NAME) == {
-        "overheating", "hovering", "silence", "weak-signal", "late", "too-late", "out-of-order", "duplicate",
+        "overheating", "hovering", "silence", "lossy", "weak-signal", "late", "too-late", "out-of-order", "duplicate",
         "malformed", "future", "orphan",
     }  # fmt: skip
     assert all((fault.__doc__ or "").endswith(".") for fault in BY_NAME.values())

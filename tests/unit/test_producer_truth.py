@@ -8,14 +8,26 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 
+from events.cli import PersonError
 from events.records import RackReading
+from events.rules import LostSignal, Overheating, Rules, SilentSensor, WeakSignal
 from events.times import to_ms
+from producer.held import Acknowledged, Sent
 from producer.oracle import overheating_alerts, temperature_windows
 from producer.plan import Mark, Plan
+from producer.rule_oracles import (
+    lost_signal_alerts,
+    overheating_state_alerts,
+    rule_of,
+    silent_sensor_alerts,
+    weak_signal_alerts,
+)
 from producer.scenario import load_scenario, parse_fault
 from producer.schedule import make_schedule
-from producer.truth import Acknowledged, Sent, write_truth
+from producer.truth import write_truth
+from producer.truth_alerts import Wanted, names_of
 from producer.world import make_world
 
 T0 = 1_795_000_000_000
@@ -55,10 +67,14 @@ class Topic:
 
     def readings(self) -> list[RackReading]:
         """Return what can be read, in the topic's order."""
+        return [reading for reading, _ in self.appended()]
+
+    def appended(self) -> list[tuple[RackReading, int]]:
+        """Return the same with append times."""
         found = []
-        for *_, value in sorted(self.held, key=lambda row: row[:3]):
+        for append_ms, *_, value in sorted(self.held, key=lambda row: row[:3]):
             try:
-                found.append(msgspec.json.decode(value, type=RackReading))
+                found.append((msgspec.json.decode(value, type=RackReading), append_ms))
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
         return found
@@ -70,10 +86,14 @@ def plan_of(*faults: str) -> Plan:
 
 
 def truth_of(
-    tmp_path: Path, plan: Plan, acknowledged: Acknowledged, flush: RackReading | None = None
+    tmp_path: Path,
+    plan: Plan,
+    acknowledged: Acknowledged,
+    flush: RackReading | None = None,
+    wanted: Wanted | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     path = tmp_path / "truth.jsonl"
-    write_truth(path, [Sent(plan, acknowledged, flush)], {"sent": 1})
+    write_truth(path, [Sent(plan, acknowledged, flush)], {"sent": 1}, wanted)
     rows: dict[str, list[dict[str, Any]]] = {"summary": [], "alert": [], "dead-letter": [], "window": []}
     for line in path.read_bytes().splitlines():
         row = msgspec.json.decode(line)
@@ -205,3 +225,116 @@ def test_the_demo_scenario_happens_within_a_minute(tmp_path: Path) -> None:
     spoiled = rows[(rows[:, 1] & Mark.MALFORMED) > 0]
     assert spoiled[0, 4] - T0 < 10_000
     assert not any(row.get("either") for row in truth["window"])
+
+
+EVENTFUL = (
+    "overheating=4,start_s=5,length_s=14,every_s=25",
+    "weak-signal=4,start_s=2,length_s=10,every_s=20",
+    "silence=[rack-0001,rack-0002,rack-0003,rack-0004],start_s=10,length_s=40,every_s=100",
+    "silence=[rack-0005,rack-0006,rack-0007,rack-0008],start_s=0.6,length_s=8.8,every_s=20",
+    "late=0.03,max_s=5",
+    "out-of-order=0.05",
+    "duplicate=0.05,max_s=2",
+    "malformed=0.01",
+    "future=0.005",
+    "too-late=0.002",
+)
+RULES = Rules(
+    (
+        Overheating(clear_below_c=60.0, rising=1, critical_after_s=10.0),
+        WeakSignal(device_types=("gpu-server", "storage-array"), below=0.1, clear_at=0.3, severity="warning"),
+        LostSignal(readings=4, window_s=2.0),
+        SilentSensor(after_s=20.0),
+    )
+)
+
+
+@pytest.mark.parametrize("rules", [Rules(), RULES], ids=["defaults", "rules"])
+def test_each_rules_alerts_are_what_its_oracle_says_of_the_whole_topic(tmp_path: Path, rules: Rules) -> None:
+    """The truth takes rack by rack what the oracles are given at once here, from the bytes that the topic holds."""
+    plan = plan_of(*EVENTFUL)
+    topic = Topic(plan)
+    racks = {rack.rack_id: rack for rack in plan.world.inventory(5.0)}
+    records, readings = topic.appended(), topic.readings()
+    expected = {
+        "rack-overheating": overheating_state_alerts(readings, rule_of(Overheating, rules, racks))
+        if rules.rules
+        else overheating_alerts(readings, thresholds(plan)),
+        "weak-signal": weak_signal_alerts(readings, rule_of(WeakSignal, rules, racks)),
+        "lost-signal": lost_signal_alerts(records, rule_of(LostSignal, rules, racks)),
+        "silent-sensor": silent_sensor_alerts(records, rule_of(SilentSensor, rules, racks), inventory=racks),
+    }
+    for name, rows in expected.items():
+        truth = truth_of(tmp_path, plan, topic.acknowledged, wanted=Wanted((name,), rules))
+        assert by_id(truth["alert"]) == by_id(rows)
+        assert len([row for row in rows if not row.get("either")]) >= 8, name
+    together = truth_of(tmp_path, plan, topic.acknowledged, wanted=Wanted(tuple(expected), rules))
+    assert by_id(together["alert"]) == by_id([row for rows in expected.values() for row in rows])
+    assert together["summary"][0]["alerts"] == len(together["alert"])
+
+
+def test_what_is_late_while_its_rack_is_silent_leaves_lost_signal_in_doubt(tmp_path: Path) -> None:
+    """By its rack's latest it is in time, by the fleet's it is not."""
+    plan = plan_of("silence=4,start_s=21,length_s=60,every_s=100", "late=0.1,max_s=40")
+    topic = Topic(plan)
+    racks = {rack.rack_id: rack for rack in plan.world.inventory(5.0)}
+    rules = Rules((LostSignal(readings=8, window_s=2.0),))
+    rows = lost_signal_alerts(topic.appended(), rule_of(LostSignal, rules, racks))
+    truth = truth_of(tmp_path, plan, topic.acknowledged, wanted=Wanted(("lost-signal",), rules))
+    assert by_id(truth["alert"]) == by_id(rows)
+    assert any(row.get("either") for row in rows)
+
+
+def test_without_being_asked_for_more_the_truth_has_the_contracts_alerts_only(tmp_path: Path) -> None:
+    plan = plan_of(*EVENTFUL)
+    truth = truth_of(tmp_path, plan, Topic(plan).acknowledged)
+    assert {row["rule"] for row in truth["alert"]} == {"rack-overheating"}
+    assert not any(row.get("either") for row in truth["alert"])
+
+
+def test_a_flush_record_closes_windows_and_its_own_silence_is_in_doubt(tmp_path: Path) -> None:
+    plan = plan_of()
+    topic = Topic(plan, takes=lambda place: place < 5990)
+    _, flush = plan.flush_record(T0 + 120_000)
+    wanted = Wanted(("lost-signal", "silent-sensor"))
+    path = tmp_path / "truth.jsonl"
+    sent = Sent(plan, topic.acknowledged, flush, flush_append_ms=T0 + 120_001)
+    write_truth(path, [sent], {}, wanted)
+    rows = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    found = [row for row in rows if row["kind"] == "alert" and row["subject"] == "flush"]
+    assert [(row["rule"], row["state"], row["event_time"], row["either"]) for row in found] == [
+        ("silent-sensor", "WARNING", "2026-11-18T11:09:10.001Z", True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("rack-overheating", ("rack-overheating",)),
+        ("weak-signal, silent-sensor", ("weak-signal", "silent-sensor")),
+    ],
+)
+def test_rules_are_named_with_commas(text: str, names: tuple[str, ...]) -> None:
+    assert names_of(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "weak-signal,nonsense",
+            "--alerts-of weak-signal,nonsense: there is no rule 'nonsense', but rack-overh",
+        ),
+        (
+            "",
+            "--alerts-of : there is no rule '', but rack-overheating, weak-signal, lost-signal, silent-sensor.",
+        ),
+        (
+            "site-outage",
+            "site-outage follows from alerts, not from readings, so that the producer cannot tell",
+        ),
+    ],
+)
+def test_a_rule_that_readings_say_nothing_of_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(PersonError, match=complaint):
+        names_of(text)
