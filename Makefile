@@ -6,7 +6,7 @@ FIRST_ALERTS = COMPOSE="$(COMPOSE)" sh deploy/first_alerts.sh
 ON_THREE_BROKERS = STACK_KAFKA_SERVERS=kafka-1:9092,kafka-2:9092,kafka-3:9092 STACK_REPLICATION=3 STACK_DATA=of-three-brokers
 export RUFF_CACHE_DIR = .rackstream/ruff
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lessons lint format broker broker-down status bench up up-cluster up-brokers failover down logs clean clean-runs
+.PHONY: help setup demo test lessons lint format broker broker-down status load bench up up-cluster up-brokers failover down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ broker-down: setup ## Stop that broker and keep its data
 
 status: setup ## Say whether the broker answers
 	$(PY) -m broker status
+
+load: setup ## Measure latency at two rates in two modes, and write a report: some four minutes
+	$(PY) -m loadtest run quick
 
 bench: setup ## Measure speed against the promised bounds, in one run with the reference
 	$(PY) -m loadtest speed

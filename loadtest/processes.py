@@ -40,7 +40,12 @@ def start(log: Path, env: Mapping[str, str], *command: str) -> "subprocess.Popen
     """Start `python -m COMMAND`, its output at the end of a log file."""
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", *command], env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            [sys.executable, "-m", *command],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C in the terminal reaches the experiment alone, which ends the others
         )
 
 

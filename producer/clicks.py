@@ -309,8 +309,7 @@ class ClickPlan(StreamPlan):
 
     def _latest(self, since_ms: Ints) -> Ints:
         """Return the last impression that was shown by a time after the start, or else the first."""
-        latest = np.floor(since_ms / self._shown.schedule.event_step_ms).astype(np.int64)
-        return np.maximum(latest, 0)
+        return np.maximum(self._shown.schedule.by_then(since_ms), 0)
 
 
 def time_to_click_ms(lots: Floats) -> Floats:

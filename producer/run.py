@@ -99,6 +99,7 @@ def run(
             start_event_ms=start_event_ms,
             time_scale=scenario.time_scale,
             settling_s=max(kind.settling_s for kind in kinds) if flush else 0.0,
+            shape=scenario.shape,
         )
 
     streams = Streams(scenario.streams, world, schedule_from_now(), scenario.faults)

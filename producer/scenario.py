@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from events.cli import PersonError
 from events.yaml_files import complaint_of, read_yaml
 from producer.faults import BY_NAME, AnyFault, OfRacks, check_together
+from producer.shape import AnyShape
 from producer.streams import Stream
 from producer.world import MAX_RACKS
 
@@ -30,6 +31,7 @@ class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     count: Annotated[int, Meta(ge=1)] | None = None
     seed: int = 1
     time_scale: Annotated[float, Meta(gt=0)] = 1.0
+    shape: AnyShape | None = None
     faults: tuple[AnyFault, ...] = ()
 
 

@@ -1,7 +1,7 @@
 """When is each event due, and what time does its clock show? The schedule is absolute.
 
 Event i is due i/rate seconds after the start, however late the ones before it
-were.
+were; a shape bends that, the rate being its mean.
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ import numpy as np
 from events.cli import PersonError
 from events.times import to_text
 from producer.hashing import Floats, Ints
+from producer.shape import AnyShape, Warp
 
 MOST_PER_SECOND = 1_000_000
 """No run at the highest rate sends more events a second; it bounds how far back such a run must start."""
@@ -28,6 +29,8 @@ class Schedule:
     time_scale: float = 1.0
     count: int | None = None
     """How many events there are; None: without end, or until the time is over."""
+    warp: Warp | None = None
+    """How a shape bends time; None: the rate is constant."""
 
     @property
     def per_event_second(self) -> float:
@@ -46,20 +49,28 @@ class Schedule:
     def due_s(self, slots: Ints) -> Floats:
         """Return when the slots are due, in seconds after the start."""
         due: Floats = slots / self.rate
-        return due
+        return due if self.warp is None else self.warp.to_wall(due)
 
     def due_ms(self, slots: Ints) -> Ints:
         """Return when the slots are due, in epoch milliseconds."""
-        after: Ints = np.floor(slots * 1000.0 / self.rate).astype(np.int64)
-        return self.start_wall_ms + after
+        after = slots * 1000.0 / self.rate if self.warp is None else self.due_s(slots) * 1000.0
+        return self.start_wall_ms + np.floor(after).astype(np.int64)
 
     def event_ms(self, numbers: Ints) -> Ints:
         """Return the event time of events, in epoch milliseconds."""
-        after: Ints = np.floor(numbers * self.event_step_ms).astype(np.int64)
-        return self.start_event_ms + after
+        step_ms = self.event_step_ms
+        after = numbers * step_ms if self.warp is None else self.due_s(numbers) * 1000.0 * self.time_scale
+        return self.start_event_ms + np.floor(after).astype(np.int64)
+
+    def by_then(self, since_start_ms: Ints) -> Ints:
+        """Return how many events there were by so many milliseconds of event time after the start."""
+        if self.warp is None:
+            return np.floor(since_start_ms / self.event_step_ms).astype(np.int64)
+        even_s = self.warp.to_even(since_start_ms / (1000.0 * self.time_scale))
+        return np.floor(even_s * self.rate).astype(np.int64)
 
     def slots(self, event_seconds: Floats) -> Ints:
-        """Return how many slots go by in a stretch of event time."""
+        """Return how many slots go by in a stretch of event time, at the mean rate."""
         return np.floor(event_seconds * self.per_event_second).astype(np.int64)
 
 
@@ -74,6 +85,7 @@ def make_schedule(
     start_event_ms: int | None = None,
     time_scale: float = 1.0,
     settling_s: float = 0.0,
+    shape: AnyShape | None = None,
 ) -> Schedule:
     """Make the schedule of a run that starts `lead_ms` after `now_ms`; at once if `rate` is None.
 
@@ -114,4 +126,16 @@ def make_schedule(
             f"the run spans {needed_ms / 86_400_000:,.0f} days of event time and would start before 1970: "
             "give a lower --count, --duration or --time-scale, or more --racks."
         )
-    return Schedule(rate, paced, start_ms, start_event_ms, time_scale, count)
+    return Schedule(
+        rate, paced, start_ms, start_event_ms, time_scale, count, _warp(shape, paced, rate, count)
+    )
+
+
+def _warp(shape: AnyShape | None, paced: bool, rate: float, count: int | None) -> Warp | None:
+    if shape is None:
+        return None
+    if not paced or count is None:
+        raise PersonError(
+            "a shape is of a rate and of a run that ends: give a rate, and --count or --duration."
+        )
+    return Warp(shape, count / rate)

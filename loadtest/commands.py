@@ -1,0 +1,65 @@
+"""With which words are a point's programs started? Their files lie in the point's folder."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from loadtest.plan import Point
+
+SCENARIO, INVENTORY, TRUTH = "scenario.yaml", "inventory.jsonl", "truth.jsonl"
+CHECKPOINT, PROGRESS = "checkpoint", "progress.jsonl"
+
+
+def world(point: Point, folder: Path) -> list[str]:
+    """Write the scenario, and return the command that writes the inventory, which the jobs read when they start."""
+    text = yaml.safe_dump(scenario(point), sort_keys=False)
+    (folder / SCENARIO).write_text(text, encoding="utf-8")
+    return ["producer", "world", f"--scenario={folder / SCENARIO}", f"--inventory={folder / INVENTORY}"]
+
+
+def producer(point: Point, folder: Path) -> list[str]:
+    """Return the command that sends the load."""
+    settings = point.settings
+    return [
+        *("producer", "run", f"--scenario={folder / SCENARIO}"),
+        *([f"--truth={folder / TRUTH}"] if settings.truth else []),
+        *([f"--alerts-of={','.join(rules)}"] if settings.truth and (rules := settings.rules) else []),
+        *(["--flush"] if settings.flush else []),
+    ]
+
+
+def jobs(point: Point, folder: Path) -> list[str]:
+    """Return the command that runs the jobs: in a catch-up they end by themselves."""
+    settings = point.settings
+    return [
+        *("spark_jobs", "run", *settings.jobs),
+        f"--trigger={'available-now' if settings.count else settings.trigger}",
+        f"--checkpoint-root={folder / CHECKPOINT}",
+        f"--inventory={folder / INVENTORY}",
+        f"--progress={folder / PROGRESS}",
+        f"--state-partitions={settings.state_partitions}",
+        *(f"--conf={key}={value}" for key, value in settings.conf.items()),
+        *settings.options,
+    ]
+
+
+def scenario(point: Point) -> dict[str, Any]:
+    """Return the producer's scenario of a point."""
+    settings = point.settings
+    content: dict[str, Any] = {
+        "streams": settings.streams,
+        "racks": settings.racks,
+        "seed": settings.seed,
+        "time_scale": settings.time_scale,
+        "faults": settings.faults,
+    }
+    if settings.count:
+        content |= {"rate": "max", "count": settings.count}
+    else:
+        content |= {"rate": point.rate, "duration": point.seconds}
+        if settings.shape is not None:
+            content["shape"] = settings.shape
+    plain: dict[str, Any] = msgspec.to_builtins(content)
+    return plain

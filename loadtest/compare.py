@@ -1,0 +1,124 @@
+"""Do two runs differ? Each point's means with their 95 % intervals over the repeats, and the verdict.
+
+The interval is Student's: mean ± t · s / √n, with s the standard deviation of the n repeats and t the quantile of
+n - 1 degrees of freedom. Two figures differ when their intervals do not overlap and the means are 25 % or more apart;
+anything less is no difference on a machine that is not a laboratory's. Of one repeat nothing can be told.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+import msgspec
+
+from events.cli import PersonError
+from loadtest.result import PointResult, Saved
+
+LEAST = 0.25
+_T = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""Student's t for 95 %, both sides, for 1 to 30 degrees of freedom."""
+_NORMAL = 1.96
+METRICS: dict[str, Callable[[PointResult], float | None]] = {
+    "p50 ms": lambda p: p.from_schedule.p50 if p.from_schedule else None,
+    "p99 ms": lambda p: p.from_schedule.p99 if p.from_schedule else None,
+    "past window p99 ms": lambda p: p.past_window.p99 if p.past_window else None,
+    "records/s, warm": lambda p: p.warm_per_s,
+    "CPU of the jobs %": lambda p: jobs_cpu(p) if p.processes else None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with its 95 % interval, over so many repeats; without end where there is only one."""
+
+    mean: float
+    low: float
+    high: float
+    repeats: int
+
+    def __str__(self) -> str:
+        if self.repeats == 1:
+            return f"{number(self.mean)} (one repeat)"
+        return f"{number(self.mean)} ({number(self.low)} to {number(self.high)}, {self.repeats} repeats)"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One figure of one point in both runs."""
+
+    label: str
+    metric: str
+    a: Interval
+    b: Interval
+
+    @property
+    def verdict(self) -> str:
+        """What can be said, in words."""
+        if 1 in (self.a.repeats, self.b.repeats):
+            return "cannot be told of one repeat"
+        overlap = self.a.low <= self.b.high and self.b.low <= self.a.high
+        if overlap or not self.a.mean or abs(self.b.mean / self.a.mean - 1) < LEAST:
+            return "no difference"
+        return f"B is {self.b.mean / self.a.mean:.2f} times A"
+
+
+def number(value: float | None) -> str:
+    """Return a number to three digits, from a hundred on without a fraction; nothing for None."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the mean of the repeats with its interval; raise `ValueError` when there are none."""
+    if not values:
+        raise ValueError("nothing was measured")
+    mean, count = fmean(values), len(values)
+    if count == 1:
+        return Interval(mean, -math.inf, math.inf, 1)
+    t = _T[count - 2] if count - 2 < len(_T) else _NORMAL
+    half = t * stdev(values) / math.sqrt(count)
+    return Interval(mean, mean - half, mean + half, count)
+
+
+def compare(a: Saved, b: Saved) -> Iterator[Difference]:
+    """Yield every figure of the points that both runs have; invalid points count for nothing."""
+    ours, theirs = figures(a.points), figures(b.points)
+    for label, by_metric in ours.items():
+        for metric, values in by_metric.items():
+            other = theirs.get(label, {}).get(metric)
+            if other:
+                yield Difference(label, metric, interval(values), interval(other))
+
+
+def only(saved: Saved, variant: str) -> Saved:
+    """Return a run with the points of one of its variants, whose labels no longer name it."""
+    points = [
+        msgspec.structs.replace(point, label=point.label.removeprefix(f"{variant} "))
+        for point in saved.points
+        if point.variant == variant
+    ]
+    if not points:
+        raise PersonError(f"the run {saved.run.name} has no variant {variant!r}.")
+    return msgspec.structs.replace(saved, points=points)
+
+
+def figures(points: Sequence[PointResult]) -> dict[str, dict[str, list[float]]]:
+    """Return the values of each figure over the repeats, by label and metric, of the valid points."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for point in points:
+        if point.valid:
+            for metric, get in METRICS.items():
+                value = get(point)
+                if value is not None:
+                    found.setdefault(point.label, {}).setdefault(metric, []).append(float(value))
+    return found
+
+
+def jobs_cpu(point: PointResult) -> float:
+    """Return the processor time of the jobs, Python and JVM together, in percent of one processor."""
+    return sum(taken.cpu_percent for name, taken in point.processes.items() if name.startswith("jobs"))

@@ -1,0 +1,80 @@
+"""Does a job keep up? How many records lie between what was sent and what it has done, over time, and the trend.
+
+Spark commits no offsets to Kafka. In micro-batches the lag at the end of a batch is what the topics held by then less
+what the batches had read. A real-time batch lasts minutes: there the lag is how long outputs take, times the rate
+(Little's law).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from events.times import to_ms
+
+Series = list[tuple[float, float]]
+"""Moments in epoch seconds, with the records behind at each."""
+FEWEST = 3
+"""Of fewer points nothing is said about a trend."""
+
+
+def batch_lag(batches: Sequence[Mapping[str, Any]], held: Series) -> Series:
+    """Return the lag at the end of each batch of one query.
+
+    In: Spark's progress of its batches, and how many records its topics held at which moment.
+    """
+    if not held:
+        return []
+    moments, counts = zip(*held, strict=True)
+    lag: Series = []
+    for batch in batches:
+        end_s = end_ms(batch) / 1000
+        lag.append((end_s, max(0.0, float(np.interp(end_s, moments, counts)) - reached(batch))))
+    return lag
+
+
+def end_ms(batch: Mapping[str, Any]) -> int:
+    """Return when a batch ended, in epoch milliseconds."""
+    return to_ms(batch["timestamp"]) + int(batch["batchDuration"])
+
+
+def reached(batch: Mapping[str, Any]) -> int:
+    """Return the sum of the offsets that a batch ended at, over all its topics and partitions."""
+    return sum(_reached(batch).values())
+
+
+def unread(batch: Mapping[str, Any], ends: Mapping[str, int]) -> int:
+    """Return how many records a batch's topics hold beyond where it ended; `ends` are their sizes by name."""
+    return sum(max(0, ends.get(topic, 0) - count) for topic, count in _reached(batch).items())
+
+
+def _reached(batch: Mapping[str, Any]) -> dict[str, int]:
+    ends = [source["endOffset"] for source in batch["sources"] if isinstance(source.get("endOffset"), dict)]
+    return {topic: sum(map(int, parts.values())) for end in ends for topic, parts in end.items()}
+
+
+def output_lag(seen: Sequence[tuple[float, float]], rate: float) -> Series:
+    """Return the lag of each second: the median latency of the outputs seen in it, times the rate.
+
+    In: moments at which outputs were seen (epoch s) with their latencies (ms); the rate in records/s.
+    """
+    by_second: dict[int, list[float]] = {}
+    for moment, latency_ms in seen:
+        by_second.setdefault(int(moment), []).append(latency_ms)
+    return [(s + 0.5, float(np.median(by_second[s])) / 1000 * rate) for s in sorted(by_second)]
+
+
+def slope(lag: Series) -> float | None:
+    """Return by how many records a second the lag grows: least squares; None of fewer than three points."""
+    if len(lag) < FEWEST:
+        return None
+    moments, records = np.array(lag, dtype=float).T
+    away = moments - moments.mean()
+    if not away.any():
+        return None
+    return float((away * (records - records.mean())).sum() / (away * away).sum())
+
+
+def between(lag: Series, begin_s: float, end_s: float) -> Series:
+    """Return the points of a stretch of time."""
+    return [(moment, records) for moment, records in lag if begin_s <= moment <= end_s]

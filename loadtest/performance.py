@@ -1,0 +1,51 @@
+"""The rows of the page on performance: written by what was measured, never by hand."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from events.cli import PersonError
+from loadtest.compare import figures, interval, number
+from loadtest.result import Saved
+
+BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
+_SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, warm")
+
+
+def update(page: Path, runs: Sequence[Saved]) -> None:
+    """Put the rows of the runs into the page, in place of those that it has of runs with their names."""
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PersonError(f"the page {page} cannot be read ({error.strerror}): check --page.") from None
+    for run in runs:
+        text = with_rows(text, run.run.name, rows(run))
+    page.write_text(text, encoding="utf-8")
+
+
+def with_rows(text: str, name: str, new: Sequence[str]) -> str:
+    """Return the page with a run's rows replaced; they stand between two marks, sorted by name."""
+    before, begin, rest = text.partition(BEGIN)
+    between, end, after = rest.partition(END)
+    if not begin or not end:
+        raise PersonError(f"the page has no place for rows: put the lines {BEGIN} and {END} around a table.")
+    lines = [line for line in between.strip().splitlines() if line]
+    head, old = lines[:2], [line for line in lines[2:] if not line.startswith(f"| {name} |")]
+    return before + "\n".join([begin, *head, *sorted([*old, *new]), end]) + after
+
+
+def rows(saved: Saved) -> list[str]:
+    """Return a row for each label of the run: its figures over the valid repeats, or that there is none."""
+    day = saved.run.began[:10]
+    found = []
+    for variant, rate in saved.run.capacity.items():
+        what = f"{number(rate)} events/s" if rate else "not even the lowest rate held"
+        found.append(f"| {saved.run.name} | {f'capacity {variant}'.strip()} | {what} | | {day} |")
+    values = figures(saved.points)
+    for label in dict.fromkeys(point.label for point in saved.points):
+        own = [point for point in saved.points if point.label == label]
+        shown = [
+            f"{name}: {interval(values[label][name])}" for name in _SHOWN if name in values.get(label, {})
+        ]
+        valid = f"{sum(point.valid for point in own)} of {len(own)}"
+        found.append(f"| {saved.run.name} | {label} | {'; '.join(shown) or 'invalid'} | {valid} | {day} |")
+    return found

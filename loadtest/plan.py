@@ -1,0 +1,237 @@
+"""What does a load plan say? Jobs, load, variants and bounds, checked; and the points that follow of it.
+
+A point is one run at one rate of one variant. Variants run in alternating order, so that what the machine does
+meanwhile does not fall on one of them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from events.cli import PersonError
+from events.yaml_files import line_of, read_yaml
+from producer.faults import AnyFault, check_together
+from producer.shape import AnyShape
+from producer.streams import TOPICS, Stream
+from producer.world import MAX_RACKS
+from spark_jobs.registry import JOBS
+
+Trigger = Literal["real-time", "micro-batch"]
+Rate = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$"
+"""What is part of folders' names."""
+INTERVALS = ("--window", "--slide", "--watermark", "--gap")
+INTERVAL = re.compile(r"^\d+ (millisecond|second|minute|hour|day)s?$")
+
+
+RULES = {
+    "overheating": "rack-overheating",
+    "weak_signal": "weak-signal",
+    "lost_signal": "lost-signal",
+    "silent_sensor": "silent-sensor",
+}
+"""Which rule's alerts a job writes."""
+_SENT = {kind.topic for kinds in TOPICS.values() for kind in kinds}
+
+
+class Gates(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """What a point must hold to count as measured."""
+
+    slip_ms: Annotated[float, Meta(gt=0)] = 250.0
+    """99 of 100 records must be in the topic so soon after their scheduled time."""
+    tail_s: Annotated[float, Meta(gt=0)] | None = None
+    """The last output comes so soon after the last record; by default 10 s in Real-time Mode, 90 s in micro-batches."""
+    outputs: Annotated[int, Meta(ge=0)] = 100
+    """So few latencies are no distribution."""
+
+
+class Bounds(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """What `capacity` looks for: the highest rate from `low` to `high` that stays within all of these."""
+
+    low: Rate
+    high: Rate
+    p99_ms: Annotated[float, Meta(gt=0)]
+    precision: Annotated[float, Meta(ge=0.01, le=1)] = 0.1
+    """The search ends when the rates that did and did not hold are nearer to each other than this share."""
+    slope: Annotated[float, Meta(gt=0)] = 0.01
+    """The lag may grow by this share of the load."""
+    late_per_s: Annotated[float, Meta(ge=0)] = 100.0
+    """So many records a second may be dropped as late."""
+
+
+class Settings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """What a point runs, and what a variant may change of it."""
+
+    jobs: Annotated[tuple[str, ...], Meta(min_length=1)]
+    trigger: Trigger = "real-time"
+    rate: Rate | Annotated[tuple[Rate, ...], Meta(min_length=1)] = 1000.0
+    """Events a second, all streams together; several are a point each. With a shape, the mean."""
+    shape: AnyShape | None = None
+    count: Count | None = None
+    """Catch-up: so many events are there before the jobs start; there is no rate then."""
+    warm_up: Seconds = 20.0
+    """Seconds of load that are not measured."""
+    duration: Annotated[float, Meta(gt=0)] = 60.0
+    """Seconds of load that are measured."""
+    partitions: Annotated[int, Meta(ge=4, le=64)] = 4
+    """Of each input topic."""
+    state_partitions: Annotated[int, Meta(ge=1, le=1000)] = 4
+    racks: Annotated[int, Meta(ge=1, le=MAX_RACKS)] = 400
+    seed: int = 1
+    time_scale: Annotated[float, Meta(gt=0)] = 1.0
+    flush: bool = False
+    """End with records that close windows and joins."""
+    faults: tuple[AnyFault, ...] = ()
+    options: tuple[str, ...] = ()
+    """More of `python -m spark_jobs run`, such as `--window=10 seconds`."""
+    conf: dict[str, str] = {}
+    """Spark's settings."""
+    truth: bool = True
+    """Compare what came out with what had to. It costs the producer more, and minutes for millions of records."""
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The producer's streams that the jobs read."""
+        read = {topic for name in self.jobs for topic in (JOBS[name].source, *JOBS[name].more_sources)}
+        return tuple(stream for stream, kinds in TOPICS.items() if any(kind.topic in read for kind in kinds))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules of the jobs' alerts, as far as readings say what must come of them."""
+        return tuple(RULES[name] for name in self.jobs if name in RULES)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The rates, one after the other."""
+        return self.rate if isinstance(self.rate, tuple) else (self.rate,)
+
+
+class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """What one of several compared set-ups has of its own; what is not given is the plan's."""
+
+    name: Annotated[str, Meta(pattern=NAME)]
+    jobs: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
+    trigger: Trigger | None = None
+    shape: AnyShape | None = None
+    partitions: Annotated[int, Meta(ge=4, le=64)] | None = None
+    state_partitions: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    racks: Annotated[int, Meta(ge=1, le=MAX_RACKS)] | None = None
+    faults: tuple[AnyFault, ...] | None = None
+    options: tuple[str, ...] | None = None
+    conf: dict[str, str] | None = None
+
+
+class Plan(Settings, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """A whole plan: what a point runs, how often, in which variants, and what counts."""
+
+    description: str = ""
+    repeats: Count = 1
+    variants: tuple[Variant, ...] = ()
+    gates: Gates = Gates()
+    capacity: Bounds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run: a variant (empty where the plan has none) at a rate (0: catch-up), and which repeat it is, from 0."""
+
+    variant: str
+    rate: float
+    repeat: int
+    settings: Settings
+
+    @property
+    def label(self) -> str:
+        """What the point is called in reports, the repeat aside: `real-time 2,000/s`."""
+        load = f"{self.rate:,.0f}/s" if self.rate else f"{self.settings.count or 0:,} at once"
+        return f"{self.variant} {load}".strip()
+
+    @property
+    def folder(self) -> str:
+        """What the folder of its files is called."""
+        load = f"{self.rate:.0f}" if self.rate else "catch-up"
+        return "-".join(filter(None, [self.variant, load, f"r{self.repeat + 1}"]))
+
+    @property
+    def seconds(self) -> float:
+        """How long its load lasts; 0 in catch-up, which ends when it is done."""
+        return 0.0 if self.settings.count else self.settings.warm_up + self.settings.duration
+
+    @property
+    def records(self) -> int:
+        """How many events it sends, copies aside."""
+        return self.settings.count or int(self.rate * self.seconds)
+
+
+def load_plan(path: Path) -> Plan:
+    """Read a plan; raise `PersonError` that names the line of what is wrong."""
+    plan, root = read_yaml(path, Plan, "the load plan", "PLAN")
+
+    def place(key: str) -> str:
+        return f"line {line_of(root, key)} of the load plan {path} ({key})"
+
+    for key, settings in [
+        ("", plan),
+        *((f"variants[{i}].", _of(plan, v)) for i, v in enumerate(plan.variants)),
+    ]:
+        for name, complaint in _complaints(settings):
+            raise PersonError(f"{place(key + name)}: {complaint}.")
+    names = [variant.name for variant in plan.variants]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise PersonError(f"{place(f'variants[{i}].name')}: there is another variant {name!r}.")
+    if plan.capacity and plan.capacity.low >= plan.capacity.high:
+        raise PersonError(f"{place('capacity.low')}: it is not below high, {plan.capacity.high:g}.")
+    return plan
+
+
+def points(plan: Plan) -> Iterator[Point]:
+    """Return the plan's points in the order of running: variants forwards in one repeat, backwards in the next."""
+    for repeat in range(plan.repeats):
+        for rate in (0.0,) if plan.count else plan.rates:
+            several = variants(plan)
+            for name, settings in several if repeat % 2 == 0 else reversed(several):
+                yield Point(name, rate, repeat, settings)
+
+
+def variants(plan: Plan) -> list[tuple[str, Settings]]:
+    """Return the variants by name with all that they run; one without a name where the plan has none."""
+    return [(variant.name, _of(plan, variant)) for variant in plan.variants] or [("", plan)]
+
+
+def _of(plan: Plan, variant: Variant) -> Settings:
+    own = msgspec.structs.asdict(variant)
+    del own["name"]
+    return msgspec.structs.replace(plan, **{key: value for key, value in own.items() if value is not None})
+
+
+def _complaints(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield what cannot be, as (key, complaint)."""
+    for i, name in enumerate(settings.jobs):
+        if name not in JOBS:
+            yield f"jobs[{i}]", f"there is no job {name!r}, but {', '.join(JOBS)}"
+        elif settings.trigger not in JOBS[name].plans:
+            yield "trigger", f"{name} cannot run as {settings.trigger}"
+        elif JOBS[name].sink is None:
+            yield f"jobs[{i}]", f"{name} writes files, which nothing here can follow"
+        elif not {JOBS[name].source, *JOBS[name].more_sources} <= _SENT:
+            yield f"jobs[{i}]", f"{name} reads what other jobs write, which no producer sends"
+    if settings.count and settings.shape:
+        yield "shape", "a catch-up (count) has no rate that could have a shape"
+    if settings.count and settings.trigger == "real-time":
+        yield "trigger", "a catch-up (count) is of micro-batches"
+    for text in settings.options:
+        name, _, value = text.partition("=")
+        if name in INTERVALS and not INTERVAL.match(value):
+            yield "options", f"{text!r} is not of the form {name}=10 minutes"
+    try:
+        check_together(settings.faults, settings.streams)
+    except PersonError as error:
+        yield "faults", str(error).rstrip(".")

@@ -1,0 +1,174 @@
+"""The plots of a run: each a PNG file. Of valid points only, but for what shows why a point is not valid."""
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from loadtest.raw_files import BATCHES, LAG, LATENCIES, SAMPLES
+from loadtest.result import PointResult, Saved
+
+WIDTH, HEIGHT, DPI = 8.0, 4.2, 110
+MOST_STEPS = 2000
+"""An ECDF is drawn with at most so many steps; its tail with all."""
+
+
+def draw(saved: Saved) -> dict[str, Path]:
+    """Draw what there is to draw into the run's folder; return the files by title."""
+    measured = [point for point in saved.points if point.valid]
+    wanted: list[tuple[str, str, Callable[[Axes], bool]]] = [
+        ("Latency over rate", "latency-over-rate", lambda ax: _over_rate(ax, measured)),
+        ("Latencies (ECDF)", "ecdf", lambda ax: _ecdf(ax, saved, measured)),
+        (
+            "Latency over time, warm-up included",
+            "latency-over-time",
+            lambda ax: _over_time(ax, saved, measured),
+        ),
+        ("Lag over time", "lag", lambda ax: _lag(ax, saved)),
+        ("Time of batches", "batches", lambda ax: _batches(ax, saved)),
+        ("Memory of state", "state", lambda ax: _state(ax, saved)),
+        ("Processors", "cpu", lambda ax: _programs(ax, saved, 2, "percent of one processor")),
+        ("Memory", "memory", lambda ax: _programs(ax, saved, 3, "resident MiB")),
+    ]
+    files = {}
+    for title, name, plot in wanted:
+        figure = Figure(figsize=(WIDTH, HEIGHT), dpi=DPI, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        path = saved.folder / f"{name}.png"
+        path.unlink(missing_ok=True)
+        if plot(axes):
+            axes.set_title(title)
+            axes.grid(visible=True, alpha=0.3)
+            axes.legend(fontsize=7)
+            figure.savefig(path)
+            files[title] = path
+    return files
+
+
+def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
+    curves: dict[tuple[str, str], dict[float, list[float]]] = {}
+    for point in points:
+        latency = point.from_schedule or point.past_window
+        if latency is not None:
+            for name, value in (("p50", latency.p50), ("p99", latency.p99)):
+                curve = curves.setdefault((point.variant or "", name), {})
+                curve.setdefault(point.rate, []).append(value)
+    for (variant, name), curve in curves.items():
+        rates = sorted(curve)
+        middles = [float(np.median(curve[rate])) for rate in rates]
+        below = [m - min(curve[r]) for m, r in zip(middles, rates, strict=True)]
+        above = [max(curve[r]) - m for m, r in zip(middles, rates, strict=True)]
+        ax.errorbar(
+            rates, middles, yerr=[below, above], marker="o", capsize=3, label=f"{variant} {name}".strip(),
+            linestyle="-" if name == "p50" else "--",
+        )  # fmt: skip
+    ax.set(xlabel="events/s", ylabel="ms from scheduled time", yscale="log", xscale="log")
+    rates = sorted({rate for curve in curves.values() for rate in curve})
+    ax.set_xticks(rates, [f"{rate:,.0f}" for rate in rates])
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    return bool(curves)
+
+
+def _ecdf(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
+    drawn = False
+    for point in points:
+        due_ms, latencies = _latencies(saved, point)
+        begin_ms, end_ms = point.measured_ms
+        latencies = np.sort(latencies[(due_ms >= begin_ms) & (due_ms < end_ms)])
+        if len(latencies):
+            share = np.arange(1, len(latencies) + 1) / len(latencies)
+            at = np.unique(
+                np.append(
+                    np.arange(0, len(latencies), max(1, len(latencies) // MOST_STEPS)), len(latencies) - 1
+                )
+            )
+            ax.step(np.maximum(latencies[at], 1), share[at], where="post", label=_name(point))
+            drawn = True
+    ax.set(xlabel="ms from scheduled time", ylabel="share of outputs", xscale="log", ylim=(0, 1.01))
+    return drawn
+
+
+def _over_time(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
+    drawn = False
+    for point in points:
+        due_ms, latencies = _latencies(saved, point)
+        if len(latencies):
+            seconds = ((due_ms - due_ms.min()) / 1000).astype(int)
+            each = np.unique(seconds)
+            ax.plot(
+                each, [np.percentile(latencies[seconds == s], 99) for s in each], label=f"{_name(point)} p99"
+            )
+            drawn = True
+    ax.set(xlabel="s after the first record", ylabel="p99 of each second, ms", yscale="log")
+    return drawn
+
+
+def _lag(ax: Axes, saved: Saved) -> bool:
+    return _lines(ax, saved, LAG, "epoch_s", "records_behind", 1.0, "records behind")
+
+
+def _batches(ax: Axes, saved: Saved) -> bool:
+    return _lines(ax, saved, BATCHES, "end_ms", "took_ms", 1000.0, "ms a batch")
+
+
+def _state(ax: Axes, saved: Saved) -> bool:
+    return _lines(ax, saved, BATCHES, "end_ms", "state_bytes", 1000.0, "bytes of state, as Spark says")
+
+
+def _lines(ax: Axes, saved: Saved, file: str, when: str, what: str, per_second: float, label: str) -> bool:
+    drawn = False
+    for point in saved.points:
+        rows = _csv(saved, point, file)
+        if "query" in (rows[0] if rows else {}):
+            rows = [row for row in rows if row["query"] in point.jobs]
+        if rows:
+            moments = np.array([float(row[when]) / per_second for row in rows])
+            ax.plot(
+                moments - moments.min(), [float(row[what]) for row in rows], marker=".", label=_name(point)
+            )
+            drawn = True
+    ax.set(xlabel="s after the first", ylabel=label, ylim=(0, None))
+    return drawn
+
+
+def _programs(ax: Axes, saved: Saved, column: int, label: str) -> bool:
+    """Draw the last point's programs over time: one point is enough to see who takes what."""
+    if not saved.points:
+        return False
+    point = saved.points[-1]
+    rows = [list(row.values()) for row in _csv(saved, point, SAMPLES)]
+    begin = min((float(row[0]) for row in rows), default=0.0)
+    for program in dict.fromkeys(row[1] for row in rows):
+        own = [row for row in rows if row[1] == program]
+        ax.plot([float(row[0]) - begin for row in own], [float(row[column]) for row in own], label=program)
+    ax.set(xlabel=f"s after the start of {_name(point)}", ylabel=label, ylim=(0, None))
+    return bool(rows)
+
+
+def _latencies(saved: Saved, point: PointResult) -> tuple["np.ndarray", "np.ndarray"]:
+    """Return when each output's record was due (epoch ms) and its latency (ms), warm-up included."""
+    path = saved.folder / "points" / point.folder / LATENCIES
+    if not path.exists():
+        return np.array([]), np.array([])
+    table = pq.read_table(path, columns=["scheduled_ms", "seen_ms"])
+    due, seen = (table.column(name).to_numpy().astype(float) for name in ("scheduled_ms", "seen_ms"))
+    return due, seen - due
+
+
+def _csv(saved: Saved, point: PointResult, name: str) -> list[dict[str, str]]:
+    path = saved.folder / "points" / point.folder / name
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _name(point: PointResult) -> str:
+    return f"{point.label} #{point.repeat + 1}" + ("" if point.valid else " (invalid)")

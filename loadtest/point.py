@@ -1,0 +1,228 @@
+"""One point: fresh topics and checkpoints, the programs around them, the load, the end of it, and what it says.
+
+Each program is a process of its own: collector, jobs, producer. The jobs run before the first record is sent, so that
+no backlog of their start is measured; in a catch-up all records are there before the jobs start.
+"""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka.admin import KafkaAdminClient
+
+from broker.server import RunningBroker
+from broker.topics import admin_client, create_topics
+from demo.comparison import Comparison
+from events.cli import PersonError
+from events.times import now_ms, to_text
+from events.topics import DEAD_LETTERS, TOPIC_CONFIG, Topic
+from loadtest import analysis, commands, deciding, lag, left
+from loadtest.closing import Closing, windows_of
+from loadtest.collect import Output, outputs
+from loadtest.inputs import read_inputs
+from loadtest.judging import judge
+from loadtest.plan import Gates, Point
+from loadtest.processes import environment
+from loadtest.programs import Programs
+from loadtest.raw_files import write_raw
+from loadtest.result import RESULT, PointResult, save
+from loadtest.sampler import Sampler
+from spark_jobs.job import JobOptions
+from spark_jobs.registry import JOBS
+
+SETTLE_S = 3.0
+"""After its queries have started, Spark starts their tasks."""
+QUIET_S = {"real-time": 5.0, "micro-batch": 30.0}
+"""So long nothing comes out until nothing more is expected, where Spark does not say that all is read."""
+DRAIN_S = 600.0
+"""What has not come by then will not."""
+STEP_S = 0.2
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What every point needs: the broker, the folder of the run, whether to keep what the points left, who is told."""
+
+    broker: RunningBroker
+    folder: Path
+    tell: Tell
+
+
+class OnePoint:
+    """A point that is being run, in a folder of its own."""
+
+    def __init__(self, bench: Bench, point: Point, bounds: Gates) -> None:
+        self._bench, self._point, self._bounds = bench, point, bounds
+        self._settings = point.settings
+        self._folder = bench.folder / "points" / point.folder
+        self._prefix = f"load-{point.folder}-{now_ms()}-"
+        self._programs = Programs(self._folder, environment(bench.broker.bootstrap, self._prefix))
+        jobs = [JOBS[name] for name in self._settings.jobs]
+        sources = (topic for job in jobs for topic in job.sources(JobOptions()))
+        self._sources: list[Topic] = list(dict.fromkeys(sources))
+        self._sinks = [*dict.fromkeys(job.sink for job in jobs if job.sink), DEAD_LETTERS]
+
+    def run(self) -> PointResult:
+        """Run it and return what it says; its files lie in its folder afterwards."""
+        began, servers = to_text(now_ms()), self._bench.broker.bootstrap
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        with admin_client(servers) as admin:
+            _make_topics(admin, self._prefix, self._sources, self._settings.partitions)
+        create_topics(servers, self._prefix)
+        self._programs.to_end("world", *commands.world(self._point, self._folder))
+        catch_up = bool(self._settings.count)
+        if catch_up:
+            self._say("sending all records")
+            self._programs.to_end("producer", *commands.producer(self._point, self._folder))
+        with ExitStack() as stack:
+            names = [self._prefix + topic.name for topic in self._sinks]
+            output = str(self._file("outputs.bin"))
+            collect = self._programs.running("collector", "loadtest.collect", servers, output, *names)
+            collector = stack.enter_context(collect)
+            self._programs.await_words("collector", ["ready"])
+            sampler = Sampler(
+                {"broker": self._bench.broker.pid, "collector": collector.pid},
+                servers,
+                [self._prefix + topic.name for topic in self._sources],
+            )
+            stack.enter_context(sampler)
+            with self._programs.running("jobs", *commands.jobs(self._point, self._folder)) as jobs:
+                sampler.add("jobs", jobs.pid)
+                if not catch_up:
+                    self._say("starting Spark")
+                    trigger = self._settings.trigger
+                    self._programs.await_words(
+                        "jobs", [f"{name} ({trigger})" for name in self._settings.jobs]
+                    )
+                    time.sleep(SETTLE_S)
+                    with self._programs.running(
+                        "producer", *commands.producer(self._point, self._folder)
+                    ) as sender:
+                        sampler.add("producer", sender.pid)
+                        self._while_sending(sender)
+                self._drain(jobs if catch_up else None, sampler)
+        summary = left.summary(self._programs.log("producer"))
+        sampler.write(self._file("samples.csv"))
+        self._say("working out the result")
+        return self._result(began, summary, sampler)
+
+    def _result(self, began: str, summary: dict[str, Any], sampler: Sampler) -> PointResult:
+        point, servers = self._point, self._bench.broker.bootstrap
+        collected: list[Output] = list(outputs(self._file("outputs.bin")))
+        rows = analysis.decode(collected)
+        names, closing = [topic.name for topic in self._sinks], Closing(self._settings)
+        wanted = {
+            key
+            for o, row in zip(collected, rows, strict=True)
+            for key in analysis.keys_of(closing, names[o.topic], row)
+        }
+        deciders = deciding.Deciders(wanted, deciding.Windows(*windows_of(self._settings)))
+        inputs = read_inputs(servers, self._prefix, self._sources, deciders)
+        seen: dict[str, list[Any]] = {name: [] for name in names}
+        for output, row in zip(collected, rows, strict=True):
+            seen[names[output.topic]].append(row)
+        checkpoint = self._file("checkpoint")
+        raw = analysis.Raw(
+            began=began,
+            sent=summary,
+            sinks=self._sinks,
+            outputs=collected,
+            rows=rows,
+            inputs=inputs,
+            found=deciders.found,
+            compared=judge(self._settings, left.truth(self._file(commands.TRUTH)), seen)
+            if self._settings.truth
+            else {},
+            batches=left.progress(self._file(commands.PROGRESS)),
+            held=sampler.held,
+            samples=sampler.rows,
+            checkpoint_bytes=sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file()),
+            flushes=len(self._sources) if self._settings.flush else 0,
+        )
+        done = analysis.analyse(point, raw, self._bounds)
+        write_raw(self._folder, done, raw)
+        save(done.result, self._file(RESULT))
+        self._tidy(checkpoint)
+        return done.result
+
+    def _compared(self, seen: dict[str, list[Any]]) -> dict[str, Comparison]:
+        if not self._settings.truth:
+            return {}
+        return judge(self._settings, left.truth(self._file(commands.TRUTH)), seen)
+
+    def _tidy(self, checkpoint: Path) -> None:
+        """Remove what has been taken in: it is larger than all results together."""
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        for name in ("outputs.bin", "truth.jsonl"):
+            self._file(name).unlink(missing_ok=True)
+        with admin_client(self._bench.broker.bootstrap) as admin:
+            admin.delete_topics([name for name in admin.list_topics() if name.startswith(self._prefix)])
+
+    def _while_sending(self, sender: "subprocess.Popen[bytes]") -> None:
+        begun = time.monotonic()
+        while sender.poll() is None:
+            self._programs.check()
+            gone, whole = time.monotonic() - begun, self._point.seconds
+            self._say(
+                f"{min(gone, whole):.0f} of {whole:.0f} s" if gone < whole + 5 else "working out the truth"
+            )
+            time.sleep(STEP_S)
+        if sender.returncode:
+            raise PersonError(
+                f"the producer ended with {sender.returncode}: {self._programs.words('producer')}"
+            )
+
+    def _drain(self, catching_up: "subprocess.Popen[bytes] | None", sampler: Sampler) -> None:
+        """Wait until all is read, where Spark says so, or until nothing has come out for a while; or for the end."""
+        give_up = quiet_since = time.monotonic()
+        size, own = -1, self._file("outputs.bin")
+        while time.monotonic() < give_up + DRAIN_S:
+            if catching_up is not None:
+                self._say("catching up")
+                if catching_up.poll() == 0:
+                    time.sleep(5 * STEP_S)  # for the collector to have the last ones
+                    return
+                if catching_up.poll() is None:
+                    time.sleep(STEP_S)
+                    continue
+            self._programs.check()
+            self._say("draining")
+            now, grown = time.monotonic(), own.stat().st_size
+            if grown != size:
+                size, quiet_since = grown, now
+            quiet = now - quiet_since
+            if quiet > QUIET_S["real-time"] and (
+                self._all_read(sampler) or quiet > QUIET_S[self._settings.trigger]
+            ):  # fmt: skip
+                return
+            time.sleep(STEP_S)
+
+    def _all_read(self, sampler: Sampler) -> bool:
+        progress = left.progress(self._file(commands.PROGRESS))
+        main = [progress.get(name, []) for name in self._settings.jobs]
+        return all(rows and not lag.unread(rows[-1], sampler.ends) for rows in main)
+
+    def _file(self, name: str) -> Path:
+        return self._folder / name
+
+    def _say(self, what: str) -> None:
+        self._bench.tell(f"{self._point.label}, repeat {self._point.repeat + 1}: {what}")
+
+
+def _make_topics(admin: KafkaAdminClient, prefix: str, topics: list[Topic], partitions: int) -> None:
+    """Make the topics that are to have another number of partitions than the contract's."""
+    wanted = {
+        prefix + topic.name: {"num_partitions": partitions, "replication_factor": 1, "configs": TOPIC_CONFIG}
+        for topic in topics
+        if topic.partitions != partitions
+    }
+    if wanted:
+        admin.create_topics(wanted)

@@ -1,0 +1,23 @@
+"""A run's report: the page, the plots and the tables, written beside its raw material."""
+
+from pathlib import Path
+
+from loadtest import plots, rows
+from loadtest.page import page
+from loadtest.result import load
+
+PAGE = "report.html"
+
+
+def write_report(folder: Path) -> Path:
+    """Write report, plots and tables of the run in a folder, as far as it came; return the page."""
+    saved = load(folder)
+    rows.write_csv(rows.load_table(saved.points), folder / "points.csv")
+    for which in ("from_schedule", "from_append", "past_window"):
+        rows.write_csv(
+            rows.latency_table(saved.points, which), folder / f"latency-{which.replace('_', '-')}.csv"
+        )
+    rows.write_csv(rows.gate_table(saved.points), folder / "gates.csv")
+    path = folder / PAGE
+    path.write_text(page(saved, plots.draw(saved)), encoding="utf-8")
+    return path

@@ -1,0 +1,108 @@
+"""The points as rows of text: for the page, the CSV beside it and the documentation. Invalid ones have no numbers."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from loadtest.compare import jobs_cpu, number
+from loadtest.latency import Percentiles
+from loadtest.result import PointResult
+
+LATENCY = ("p50", "p95", "p99", "p99.9", "max")
+INVALID = "invalid"
+
+
+def latency_cells(latency: Percentiles | None) -> list[str]:
+    """Return p50, p95, p99, p99.9 and max in milliseconds."""
+    if latency is None:
+        return [""] * len(LATENCY)
+    return [number(value) for value in (latency.p50, latency.p95, latency.p99, latency.p999, latency.max)]
+
+
+def latency_table(points: Sequence[PointResult], which: str) -> list[list[str]]:
+    """Return a row per point that has the latency `which`: `from_schedule`, `from_append` or `past_window`."""
+    rows = [["point", "repeat", *(f"{name} ms" for name in LATENCY), "outputs"]]
+    for point in points:
+        latency: Percentiles | None = getattr(point, which)
+        if point.valid and latency is not None:
+            rows.append([*_name(point), *latency_cells(latency), f"{latency.count:,}"])
+    return rows
+
+
+def load_table(points: Sequence[PointResult]) -> list[list[str]]:
+    """Return a row per point on throughput, lag, slip, late records and the means used; why for invalid ones."""
+    rows = [[
+        "point", "repeat", "in/s", "out/s", "catch-up/s", "after the first batch/s", "lag at most", "lag grows by/s",
+        "late/s", "slip p99 ms", "batches", "batch p50 ms", "batch max ms", "state rows", "state MiB", "jobs CPU %",
+        "jobs MiB", "checkpoint MiB",
+    ]]  # fmt: skip
+    for point in points:
+        if point.valid:
+            rows.append([*_name(point), *_load_cells(point)])
+        else:
+            rows.append([*_name(point), f"{INVALID}: {'; '.join(point.reasons)}"])
+    return rows
+
+
+def process_table(points: Sequence[PointResult]) -> list[list[str]]:
+    """Return a row per program of each valid point."""
+    rows = [["point", "repeat", "program", "CPU % of one processor", "most MiB"]]
+    for point in points:
+        if point.valid:
+            rows += [
+                [*_name(point), program, number(taken.cpu_percent), number(taken.rss_mib)]
+                for program, taken in point.processes.items()
+            ]
+    return rows
+
+
+def gate_table(points: Sequence[PointResult]) -> list[list[str]]:
+    """Return a row per gate of each point."""
+    words = {True: "holds", False: "FAILS", None: "not asked"}
+    return [
+        ["point", "repeat", "gate", "", "found"],
+        *(
+            [*_name(point), gate.name, words[gate.holds], gate.found]
+            for point in points
+            for gate in point.gates
+        ),
+    ]
+
+
+def write_csv(table: Sequence[Sequence[str]], path: Path) -> None:
+    """Write a table."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(table)
+
+
+def _name(point: PointResult) -> list[str]:
+    return [point.label, str(point.repeat + 1)]
+
+
+def _load_cells(point: PointResult) -> list[str]:
+    batches = point.batches
+    memory = [taken.rss_mib for name, taken in point.processes.items() if name.startswith("jobs")]
+    return [
+        number(point.in_per_s),
+        number(point.out_per_s),
+        number(point.whole_per_s),
+        number(point.warm_per_s),
+        number(point.lag_max),
+        number(point.lag_slope),
+        number(point.late_per_s),
+        number(point.slip.p99 if point.slip else None),
+        *(
+            [""] * 5
+            if batches is None
+            else [
+                str(batches.count),
+                number(batches.p50_ms),
+                number(batches.max_ms),
+                f"{batches.state_rows:,}" if batches.state_rows else "",  # 0: not counted
+                number(batches.state_mib),
+            ]
+        ),
+        number(jobs_cpu(point)) if point.processes else "",
+        number(sum(memory)) if memory else "",
+        number(point.checkpoint_mib),
+    ]

@@ -1,0 +1,50 @@
+"""What do Spark's batches say? How fast a catch-up was, how much came too late, how long they took."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from loadtest.result import Batches
+
+MIB = 2**20
+Progress = Mapping[str, Any]
+
+
+def catch_up(batches: Mapping[str, Sequence[Progress]]) -> tuple[float | None, float | None]:
+    """Return records a second of all batches (by query), and without the first; None where there are none."""
+    rows = [b for read in batches.values() for b in read if b["numInputRows"]]
+    return _per_second(rows), _per_second(rows[1:])
+
+
+def _per_second(batches: Sequence[Progress]) -> float | None:
+    seconds = sum(b["batchDuration"] for b in batches) / 1000
+    return float(sum(b["numInputRows"] for b in batches) / seconds) if seconds else None
+
+
+def late(batches: Sequence[Progress], seconds: float) -> float | None:
+    """Return how many records a second came too late to count, in so many seconds; None where no batch tells."""
+    told = [b["late_records"] for b in batches if b["late_records"] is not None]
+    return sum(told) / seconds if told else None
+
+
+def summed_up(batches: Sequence[Progress]) -> Batches | None:
+    """Return how long batches took and how much state they held at most; None where there are none."""
+    if not batches:
+        return None
+    took = [float(b["batchDuration"]) for b in batches]
+    states = [state_of(b) for b in batches]
+    return Batches(
+        count=len(took),
+        p50_ms=float(np.median(took)),
+        max_ms=max(took),
+        state_rows=max(rows for rows, _ in states),
+        state_mib=round(max(size for _, size in states) / MIB, 1),
+    )
+
+
+def state_of(batch: Progress) -> tuple[int, int]:
+    """Return how many rows of state there were after a batch (0 where they are not counted), and their bytes."""
+    operators = batch["stateOperators"]
+    rows = sum(int(operator["numRowsTotal"]) for operator in operators)
+    return rows, sum(int(operator["memoryUsedBytes"]) for operator in operators)

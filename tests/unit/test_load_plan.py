@@ -1,0 +1,120 @@
+"""A load plan says what runs, in which order; what is wrong in it is named with its line."""
+
+from pathlib import Path
+
+import pytest
+
+from events.cli import PersonError
+from loadtest import commands
+from loadtest.plan import load_plan, points
+from producer.scenario import load_scenario
+from tests.support import ROOT
+
+PLANS = sorted((ROOT / "loadtest" / "plans").glob("*.yaml"))
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "plan.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_the_plans_that_are_here_can_be_run(path: Path, tmp_path: Path) -> None:
+    planned = list(points(load_plan(path)))
+    assert len({point.folder for point in planned}) == len(planned) > 0
+    for point in planned:
+        commands.world(point, tmp_path)
+        load_scenario(tmp_path / commands.SCENARIO, {}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("jobs: [overheating]\nrate: 0\n", "line 2 of the load plan {} (rate): "),
+        (
+            "jobs: [overheating]\n\nrates: 5\n",
+            "line 3 of the load plan {}: Object contains unknown field `rates`.",
+        ),
+        ("rate: 5\n", "line 1 of the load plan {}: Object missing required field `jobs`."),
+        (
+            "jobs: [overheeting]\n",
+            "line 1 of the load plan {} (jobs[0]): there is no job 'overheeting', but ",
+        ),
+        (
+            "jobs: [archive]\ntrigger: micro-batch\n",
+            "(jobs[0]): archive writes files, which nothing here can follow.",
+        ),
+        (
+            "jobs:\n  - ad_attribution\ntrigger: real-time\n",
+            "line 3 of the load plan {} (trigger): ad_attribution cannot run as real-time.",
+        ),
+        (
+            "jobs: [overheating]\nvariants:\n  - name: a\n  - name: b\n    trigger: never\n",
+            "line 5 of the load plan {} (variants[1].trigger): ",
+        ),
+        (
+            "jobs: [overheating]\nvariants:\n  - name: a\n  - name: a\n",
+            "line 4 of the load plan {} (variants[1].name): there is another variant 'a'.",
+        ),
+        (
+            "jobs: [overheating]\ntrigger: micro-batch\nfaults:\n  - {fault: latte}\n",
+            "line 4 of the load plan {} (faults[0].fault): ",
+        ),
+        ("jobs: [overheating]\ncount: 5\n", "(trigger): a catch-up (count) is of micro-batches."),
+        (
+            "jobs: [rack_temperature]\noptions: [--window=ten minutes]\n",
+            "line 2 of the load plan {} (options): '--window=ten minutes' is not of the form --window=10 minutes.",
+        ),
+        (
+            "jobs: [overheating]\ncapacity:\n  low: 10\n  high: 5\n  p99_ms: 1\n",
+            "line 3 of the load plan {} (capacity.low): it is not below high, 5.",
+        ),
+        ("jobs: [overheating\n", "the load plan {} is not YAML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(PersonError) as error:
+        load_plan(path)
+    assert complaint.format(path) in str(error.value)
+
+
+def test_a_plan_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        PersonError, match=r"no.yaml cannot be read \(No such file or directory\): check PLAN\."
+    ):
+        load_plan(tmp_path / "no.yaml")
+
+
+def test_variants_run_forwards_and_backwards_in_turn(tmp_path: Path) -> None:
+    text = "jobs: [overheating]\nrate: [100, 200]\nrepeats: 2\nvariants: [{name: a}, {name: b, racks: 7}]\n"
+    planned = list(points(load_plan(written(tmp_path, text))))
+    assert [(p.repeat, p.rate, p.variant) for p in planned] == [
+        (0, 100, "a"), (0, 100, "b"), (0, 200, "a"), (0, 200, "b"),
+        (1, 100, "b"), (1, 100, "a"), (1, 200, "b"), (1, 200, "a"),
+    ]  # fmt: skip
+    assert {(p.variant, p.settings.racks) for p in planned} == {("a", 400), ("b", 7)}
+    assert [p.label for p in planned[:2]] == ["a 100/s", "b 100/s"]
+
+
+def test_a_point_sends_its_load_for_warm_up_and_duration(tmp_path: Path) -> None:
+    text = "jobs: [ad_attribution, user_totals]\ntrigger: micro-batch\nrate: 50\nwarm_up: 3\nduration: 7\nflush: true\n"
+    (point,) = points(load_plan(written(tmp_path, text)))
+    assert point.records == 500
+    scenario = commands.scenario(point)
+    assert (scenario["streams"], scenario["rate"], scenario["duration"]) == (("clicks", "actions"), 50, 10)
+    assert "--flush" in commands.producer(point, tmp_path)
+    command = commands.jobs(point, tmp_path)
+    assert command[:4] == ["spark_jobs", "run", "ad_attribution", "user_totals"]
+    assert "--trigger=micro-batch" in command
+
+
+def test_a_catch_up_sends_a_count_as_fast_as_can_be_and_its_jobs_end(tmp_path: Path) -> None:
+    text = "jobs: [overheating]\ntrigger: micro-batch\ncount: 5000\nrate: [1, 2]\n"
+    (point,) = points(load_plan(written(tmp_path, text)))
+    scenario = commands.scenario(point)
+    assert (scenario["rate"], scenario["count"]) == ("max", 5000)
+    assert "duration" not in scenario
+    assert "--trigger=available-now" in commands.jobs(point, tmp_path)
+    assert point.label == "5,000 at once"

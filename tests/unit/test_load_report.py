@@ -1,0 +1,255 @@
+"""A run's report shows what is valid in numbers, what is not with its reason, and what there is at an early end."""
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from broker.server import RunningBroker
+from events.cli import PersonError
+from loadtest import run as running
+from loadtest.gates import Gate
+from loadtest.latency import Percentiles
+from loadtest.needs import Needs
+from loadtest.plan import Point, load_plan
+from loadtest.point import Bench
+from loadtest.report import write_report
+from loadtest.result import RESULT, RUN, PointResult, Process, Run, load, save
+
+GOOD, BAD = Gate("a gate", True, "all of it"), Gate("the counts are right", False, "7 missing")
+PLAN = "description: A plan.\njobs: [overheating]\nrate: [100, 200]\nrepeats: 2\n"
+
+
+def result(
+    rate: float, gate: Gate = GOOD, repeat: int = 0, p99: float = 12.5, variant: str = ""
+) -> PointResult:
+    return PointResult(
+        label=f"{rate:g}/s", variant=variant, rate=rate, repeat=repeat, jobs=("overheating",), trigger="real-time",
+        began="2026-11-21T06:26:00.000Z", gates=[gate],
+        from_schedule=Percentiles(count=500, p50=6.25, p95=9, p99=p99, p999=13, max=77.75),
+        in_per_s=99.5, lag_max=3.25, lag_slope=0.125,
+        processes={"jobs (JVM)": Process(cpu_percent=87.5, rss_mib=640.5)},
+        folder=f"{variant}{rate:g}-r{repeat + 1}",
+    )  # fmt: skip
+
+
+def left(folder: Path, *points: PointResult, ended: str = "") -> Path:
+    """Leave behind what a run of these points leaves."""
+    folder.mkdir(exist_ok=True)
+    save(
+        Run(
+            name="x<y", description="Made by hand.", began="2026-11-21T06:26:00.000Z",
+            machine={"processors": "2 (of a kind)"}, points=4, ended=ended, capacity={"": 28_500.0},
+        ),
+        folder / RUN,
+    )  # fmt: skip
+    for point in points:
+        own = folder / "points" / point.folder
+        own.mkdir(parents=True)
+        save(point, own / RESULT)
+        raw(own)
+    return folder
+
+
+def raw(own: Path) -> None:
+    times = {
+        "topic": ["alerts"] * 3,
+        "scheduled_ms": [0, 500, 1500],
+        "append_ms": [1, 501, 1501],
+        "seen_ms": [9, 520, 1533],
+    }
+    pq.write_table(pa.table(times), own / "latencies.parquet")
+    (own / "lag.csv").write_text("epoch_s,records_behind\n1.5,10\n2.5,12\n", encoding="utf-8")
+    (own / "batches.csv").write_text(
+        "query,batch,end_ms,took_ms,records,late_records,state_rows,state_bytes\n"
+        "overheating,0,1000,900,5,0,7,800\nother,0,1000,900,5,0,7,800\n",
+        encoding="utf-8",
+    )
+    (own / "samples.csv").write_text(
+        "epoch_s,program,cpu_percent,rss_mib\n1.0,broker,5,300\n1.5,broker,6,301\n", encoding="utf-8"
+    )
+
+
+def test_the_page_stands_alone_and_has_all_plots(tmp_path: Path) -> None:
+    folder = left(tmp_path / "run", result(100), result(200))
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 8
+    assert {file.stem for file in folder.glob("*.png")} == {
+        "latency-over-rate", "ecdf", "latency-over-time", "lag", "batches", "state", "cpu", "memory",
+    }  # fmt: skip
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    assert "http" not in re.sub(r"base64,[^\"]*", "", page)
+    assert "Load run x&lt;y" in page
+    assert "2 of 4 points, 2 of them valid" in page
+    assert "<td>6.25</td>" in page
+    assert "<td>28,500</td>" in page
+    assert "2 (of a kind)" in page
+
+
+def test_an_invalid_point_has_its_reason_and_none_of_its_numbers(tmp_path: Path) -> None:
+    folder = left(tmp_path / "run", result(100), result(200, BAD, p99=4444))
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert "invalid: not so: the counts are right (7 missing)" in page
+    assert "4,444" not in page
+    with (folder / "points.csv").open(encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert [row[0] for row in rows[1:]] == ["100/s", "200/s"]
+    assert rows[2][2:] == ["invalid: not so: the counts are right (7 missing)"]
+    with (folder / "latency-from-schedule.csv").open(encoding="utf-8") as file:
+        assert [row[:2] for row in csv.reader(file)][1:] == [["100/s", "1"]]
+
+
+def test_a_run_that_ended_early_says_so_and_shows_what_there_is(tmp_path: Path) -> None:
+    page = write_report(left(tmp_path / "run", ended="it was ended by Ctrl-C")).read_text(encoding="utf-8")
+    assert "This report is not complete: it was ended by Ctrl-C." in page
+    assert "0 of 4 points" in page
+    assert "base64" not in page
+
+
+def test_a_folder_without_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(PersonError, match="holds no load run: make one with"):
+        write_report(tmp_path)
+    (tmp_path / RUN).write_text("{", encoding="utf-8")
+    with pytest.raises(PersonError, match="cannot be read"):
+        write_report(tmp_path)
+
+
+class Machine:
+    """Stands in for what runs a point: it notes the points, and has them come out as it is told."""
+
+    def __init__(self) -> None:
+        self.noted: list[Point] = []
+        self.invalid: set[float] = set()
+        self.breaks_at: int | None = None
+        self.breaks_with: BaseException = KeyboardInterrupt()
+
+    def outcome(self, point: Point) -> PointResult:
+        """Return a point's result, or break off."""
+        self.noted.append(point)
+        if len(self.noted) == self.breaks_at:
+            raise self.breaks_with
+        return result(
+            point.rate, BAD if point.rate in self.invalid else GOOD, point.repeat, variant=point.variant
+        )
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Run points on a machine of cardboard."""
+    made = Machine()
+
+    class OnePoint:
+        def __init__(self, bench: Bench, point: Point, _: object) -> None:
+            self._folder, self._point = bench.folder, point
+
+        def run(self) -> PointResult:
+            done = made.outcome(self._point)
+            own = self._folder / "points" / done.folder
+            own.mkdir(parents=True)
+            save(done, own / RESULT)
+            return done
+
+    @contextmanager
+    def bench(folder: Path, tell: Callable[[str], None]) -> Iterator[Bench]:
+        tell("no broker")
+        yield Bench(RunningBroker(0, 0, folder), folder, tell)
+
+    monkeypatch.setattr(running, "OnePoint", OnePoint)
+    monkeypatch.setattr(running, "bench", bench)
+    monkeypatch.setattr("loadtest.machine.busy_percent", lambda: 0.0)
+    monkeypatch.setattr(running, "needs", lambda _: Needs(disk=0, memory=0))
+    return made
+
+
+def plan_file(folder: Path, text: str = PLAN) -> Path:
+    path = folder / "plan.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_run_keeps_its_points_its_plan_and_a_report(tmp_path: Path, machine: Machine) -> None:
+    path = plan_file(tmp_path)
+    assert running.run_plan(load_plan(path), path, tmp_path / "run")
+    saved = load(tmp_path / "run")
+    assert [(p.rate, p.repeat) for p in saved.points] == [(100, 0), (200, 0), (100, 1), (200, 1)]
+    assert (saved.run.points, saved.run.ended) == (4, "")
+    assert (tmp_path / "run" / "plan.yaml").read_text(encoding="utf-8") == PLAN
+    assert "4 of 4 points, 4 of them valid" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert len(machine.noted) == 4
+
+
+def test_an_invalid_point_does_not_end_a_run_and_is_told(
+    tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.invalid, path = {100}, plan_file(tmp_path)
+    assert not running.run_plan(load_plan(path), path, tmp_path / "run")
+    assert "100/s, repeat 2: invalid: not so: the counts are right (7 missing)" in capsys.readouterr().err
+    assert [p.valid for p in load(tmp_path / "run").points] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("broken", "ended"),
+    [
+        (KeyboardInterrupt(), "it was ended by Ctrl-C"),
+        (
+            PersonError("the jobs ended with 1: out of luck."),
+            "it failed: the jobs ended with 1: out of luck.",
+        ),
+        (SystemExit(143), "it has not come to its end"),
+    ],
+)
+def test_an_early_end_leaves_a_report_of_what_was_done(
+    tmp_path: Path, machine: Machine, broken: BaseException, ended: str
+) -> None:
+    machine.breaks_at, machine.breaks_with = 3, broken
+    path = plan_file(tmp_path)
+    with pytest.raises(type(broken)):
+        running.run_plan(load_plan(path), path, tmp_path / "run")
+    saved = load(tmp_path / "run")
+    assert (len(saved.points), saved.run.ended) == (2, ended)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert f"This report is not complete: {ended}" in page
+    assert "2 of 4 points, 2 of them valid" in page
+
+
+def test_too_little_disk_ends_it_before_anything_is_removed(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, folder = plan_file(tmp_path), left(tmp_path / "run", result(100))
+    monkeypatch.setattr(running, "needs", lambda _: Needs(disk=2**62, memory=0))
+    with pytest.raises(PersonError, match=r"this plan may take .* of disk and .* are free"):
+        running.run_plan(load_plan(path), path, folder)
+    assert len(load(folder).points) == 1
+    assert not machine.noted
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path, machine: Machine) -> None:
+    path, folder = plan_file(tmp_path), tmp_path / "holiday"
+    folder.mkdir()
+    (folder / "picture.png").touch()
+    with pytest.raises(PersonError, match="holds something else than a load run: choose another --name"):
+        running.run_plan(load_plan(path), path, folder)
+    assert (folder / "picture.png").exists()
+    assert not machine.noted
+
+
+def test_capacity_is_searched_for_each_variant_and_reported(tmp_path: Path, machine: Machine) -> None:
+    bounds = "capacity: {low: 100, high: 800, p99_ms: 50, precision: 1}\n"
+    text = PLAN.replace("repeats: 2", "repeats: 1\nvariants: [{name: a}, {name: b}]") + bounds
+    machine.invalid, path = {400}, plan_file(tmp_path, text)
+    found = running.find_capacity(load_plan(path), path, tmp_path / "run")
+    assert found == {"a": 200, "b": 200}
+    assert [(p.variant, p.rate) for p in machine.noted] == [(v, r) for v in "ab" for r in (100, 200, 400)]
+    assert load(tmp_path / "run").run.capacity == found
+
+
+def test_a_plan_without_bounds_has_no_capacity(tmp_path: Path, machine: Machine) -> None:
+    path = plan_file(tmp_path)
+    with pytest.raises(PersonError, match="has no capacity to look for"):
+        running.find_capacity(load_plan(path), path, tmp_path / "run")
+    assert not machine.noted
