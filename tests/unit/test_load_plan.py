@@ -118,3 +118,16 @@ def test_a_catch_up_sends_a_count_as_fast_as_can_be_and_its_jobs_end(tmp_path: P
     assert "duration" not in scenario
     assert "--trigger=available-now" in commands.jobs(point, tmp_path)
     assert point.label == "5,000 at once"
+
+
+def test_the_truth_has_the_alerts_of_the_rules_that_run(tmp_path: Path) -> None:
+    (point,) = points(load_plan(written(tmp_path, "jobs: [weak_signal, overheating]\n")))
+    assert "--alerts-of=weak-signal,rack-overheating" in commands.producer(point, tmp_path)
+    (other,) = points(load_plan(written(tmp_path, "jobs: [rack_temperature]\n")))
+    assert not any(option.startswith("--alerts-of") for option in commands.producer(other, tmp_path))
+
+
+def test_a_job_that_reads_what_jobs_write_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "trigger: micro-batch\njobs:\n  - site_outage\n")
+    with pytest.raises(PersonError, match=r"line 3 .*\(jobs\[0\]\): site_outage reads what other jobs write"):
+        load_plan(path)
