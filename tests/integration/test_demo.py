@@ -136,8 +136,15 @@ def test_everything_due_comes_out_and_a_tampered_truth_would_be_noticed(tmp_path
     assert f"localhost:{port}" in text
     logged = [msgspec.json.decode(line) for line in text.splitlines() if line.startswith("{")]
     told = read_truth(running.home / "truth.jsonl")
-    assert len(told.alerts) >= 40
-    assert {alert["alert_id"] for alert in logged} == {alert["alert_id"] for alert in told.alerts}
+    sure = [alert for alert in told.alerts if not alert.get("either")]
+    assert len(sure) >= 40
+    ids = {alert["alert_id"] for alert in sure}
+    # After the end all racks are silent: whether the demo lasts until that is noticed depends on the machine.
+    of_the_end = [alert for alert in logged if alert["alert_id"] not in ids]
+    assert {alert["rule"] for alert in of_the_end} <= {"silent-sensor", "site-outage"}
+    logged = [alert for alert in logged if alert["alert_id"] in ids]
+    assert {alert["alert_id"] for alert in logged} == ids
+    told = replace(told, alerts=sure)
     seen = Seen(logged, dead_letters=told.dead_letters, windows=told.windows)
     assert judge(told, seen).holds
 
