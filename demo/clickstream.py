@@ -4,9 +4,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from demo.comparison import Comparison, Row, compare
+from events.topics import ACTION_COUNTS, AD_ATTRIBUTION, USER_SESSIONS, USER_TOTALS
 
-KINDS = ("attribution", "session", "total", "action-count")
-"""The kinds of truth that the clickstream's jobs must come to."""
+TOPICS = {
+    "attribution": AD_ATTRIBUTION,
+    "session": USER_SESSIONS,
+    "total": USER_TOTALS,
+    "action-count": ACTION_COUNTS,
+}
+"""The kinds of truth that the clickstream's jobs must come to, and where the jobs write them."""
+KINDS = tuple(TOPICS)
 
 _ATTRIBUTION = (
     "impression_id",

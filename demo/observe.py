@@ -9,7 +9,7 @@ import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
 from alerting.store import Counts, read_counts
-from demo.clickstream import KINDS
+from demo.clickstream import KINDS, TOPICS
 from demo.comparison import Row
 from demo.verdict import Seen, Truth
 from events.inventory import read_inventory
@@ -25,7 +25,6 @@ from events.topics import (
     Topic,
 )
 
-_CLICKSTREAM = (AD_ATTRIBUTION, USER_SESSIONS, USER_TOTALS, ACTION_COUNTS)
 _ALL_COUNT = (DEAD_LETTERS, AD_ATTRIBUTION, USER_SESSIONS)
 _LAST_COUNTS = (RACK_TEMPERATURE, USER_TOTALS, ACTION_COUNTS)
 """Topics in which a later record for a key replaces the earlier; in the others every record counts."""
@@ -115,7 +114,7 @@ class Outputs:
             counts.repeats,
             self._rows(DEAD_LETTERS),
             self._rows(RACK_TEMPERATURE),
-            {kind: self._rows(topic) for kind, topic in zip(KINDS, _CLICKSTREAM, strict=True)},
+            {kind: self._rows(topic) for kind, topic in TOPICS.items()},
             [(msgspec.json.decode(value), append_ms) for append_ms, *_, value in sorted(self._alert_records)],
         )
 

@@ -22,6 +22,7 @@ from demo.verdict import Seen, Truth, judge
 from events.inventory import write_inventory
 from events.settings import Settings
 from producer.scenario import Scenario
+from producer.truth_alerts import OF_READINGS
 from producer.world import make_world
 
 DEFAULT_PORT = 9092
@@ -30,8 +31,6 @@ MORE_JOBS = (
     *("weak_signal", "lost_signal", "silent_sensor", "site_outage"),
     *("ad_attribution", "action_counts", "user_sessions", "user_totals"),
 )
-RULES = ("rack-overheating", "weak-signal", "lost-signal", "silent-sensor")
-"""The rules whose alerts follow from the readings alone; an outage of a site follows from other alerts."""
 CLICKSTREAM_S = 60.0
 """How long clicks come in a demo without an end: their hours pass in seconds, so their end must be known."""
 CLICKSTREAM_TIME = 240
@@ -143,7 +142,7 @@ class Demo:
                 [
                     *producing,
                     f"--truth={racks_truth}",
-                    f"--alerts-of={','.join(RULES)}",
+                    f"--alerts-of={','.join(OF_READINGS)}",
                     *self._rules(),
                     *duration,
                 ],

@@ -3,28 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from demo.clickstream import KINDS, compare_clickstream
+from demo.clickstream import KINDS, TOPICS, compare_clickstream
 from demo.comparison import Comparison
 from demo.verdict import compare_alerts, compare_dead_letters, compare_windows
 from events.topics import (
-    ACTION_COUNTS,
-    AD_ATTRIBUTION,
     ALERTS,
     DEAD_LETTERS,
     RACK_TEMPERATURE,
-    USER_SESSIONS,
-    USER_TOTALS,
 )
 from loadtest.plan import Settings
 from spark_jobs.registry import JOBS
 
 Row = Mapping[str, Any]
-_CLICKSTREAM = {
-    "attribution": AD_ATTRIBUTION,
-    "session": USER_SESSIONS,
-    "total": USER_TOTALS,
-    "action-count": ACTION_COUNTS,
-}
 _ONLY_CLOSED = ("session", "impressions alone")
 """What comes only when a flush record has closed what was open."""
 _SHAPING = ("--window", "--slide", "--watermark", "--output-mode", "--by", "--gap", "--join", "--first-only")
@@ -62,13 +52,13 @@ def _clickstream(
     settings: Settings, truth: Mapping[str, Sequence[Row]], seen: Mapping[str, Sequence[Row]]
 ) -> dict[str, Comparison]:
     sinks = {JOBS[name].sink for name in settings.jobs}
-    kinds = [kind for kind, topic in _CLICKSTREAM.items() if topic in sinks]
+    kinds = [kind for kind, topic in TOPICS.items() if topic in sinks]
     if not settings.flush and "session" in kinds:
         kinds.remove("session")
     if not kinds:
         return {}
     due = {kind: truth.get(kind, ()) if kind in kinds else () for kind in KINDS}
-    came = {kind: seen[topic.name] if kind in kinds else () for kind, topic in _CLICKSTREAM.items()}
+    came = {kind: seen[topic.name] if kind in kinds else () for kind, topic in TOPICS.items()}
     came["total"] = last(came["total"], ("user_id",))
     came["action-count"] = last(came["action-count"], ("window_start", "action"))
     compared = compare_clickstream(due, came)

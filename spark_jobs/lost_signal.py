@@ -17,10 +17,9 @@ from events.records import InventoryRack
 from events.rules import LostSignal, Rules
 from events.times import to_text
 from events.topics import ALERTS, RACK_READINGS
-from spark_jobs.alerts import alert_record
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.rack_rules import ordered_readings, rule_of, severity_of
-from spark_jobs.rule_state import Decision, Machine, decisions, plain_evidence
+from spark_jobs.rule_state import Decision, Machine, decisions, plain_alerts
 from spark_jobs.triggers import Trigger
 
 WATERMARK = "30 seconds"
@@ -110,7 +109,7 @@ def lost_signals(
 
 def _records(readings: DataFrame, options: JobOptions) -> DataFrame:
     found = lost_signals(readings, options.inventory, options.rules, options.lateness)
-    return found.withColumn("evidence", plain_evidence()).select(*alert_record(LostSignal().name))
+    return plain_alerts(found, LostSignal().name)
 
 
 JOB = Job(

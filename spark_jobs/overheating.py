@@ -10,7 +10,6 @@ What it gets wrong: a kill repeats alerts (their ids are the same). The real-tim
 reading; of more, and late, it may take one for new. Neither forgets a rack: about one kilobyte each, on disk.
 """
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -24,8 +23,8 @@ from spark_jobs.in_a_row import changes_in_a_row
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.overheating_rules import Heat
 from spark_jobs.overheating_state import IN_A_ROW, packed_readings, stateful_overheating_changes
-from spark_jobs.rack_rules import ordered_readings, with_severity
-from spark_jobs.rule_state import decisions, plain_evidence
+from spark_jobs.rack_rules import ordered_readings, racks_table, with_severity
+from spark_jobs.rule_state import decisions, plain_alerts
 from spark_jobs.triggers import Trigger
 
 RULE = Overheating().name
@@ -33,14 +32,8 @@ RULE = Overheating().name
 
 def with_threshold(rows: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
     """Add `threshold_c` of the row's rack: 100 °C where the inventory does not name it."""
-    # From Arrow it is a local relation: broadcast without tasks, for which real-time queries leave no slot.
-    thresholds = pa.table(
-        {
-            "rack_id": pa.array([rack.rack_id for rack in inventory], pa.string()),
-            "threshold_c": pa.array([rack.threshold_c for rack in inventory], pa.float64()),
-        }
-    )
-    known = rows.join(F.broadcast(rows.sparkSession.createDataFrame(thresholds)), on="rack_id", how="left")
+    thresholds = racks_table(rows.sparkSession, inventory).select("rack_id", "rack.threshold_c")
+    known = rows.join(F.broadcast(thresholds), on="rack_id", how="left")
     return known.withColumn("threshold_c", F.coalesce("threshold_c", F.lit(DEFAULT_THRESHOLD_C)))
 
 
@@ -102,7 +95,7 @@ def _micro_batch(raw: DataFrame, options: JobOptions) -> DataFrame:
 def _by_rules(readings: DataFrame, options: JobOptions) -> DataFrame:
     rows = ordered_readings(readings, options.inventory)
     found = decisions(rows, "rack_id", Heat, options.rules)
-    return found.withColumn("evidence", plain_evidence()).select(*alert_record(RULE))
+    return plain_alerts(found, RULE)
 
 
 _BY_RULES = Plan("rules", _by_rules, ("append",))

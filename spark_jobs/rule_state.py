@@ -20,6 +20,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from events.rules import Rules
+from spark_jobs.alerts import alert_record
 
 _EVIDENCE = (
     T.StructType()
@@ -127,9 +128,10 @@ def decisions(
     )
 
 
-def plain_evidence() -> Any:
-    """Return `evidence` as the contract has it, without the signal strength, which only one rule decides by."""
-    return F.transform("evidence", lambda reading: reading.dropFields("signal_strength"))
+def plain_alerts(found: DataFrame, rule: str) -> DataFrame:
+    """Return decisions as records of alerts, their evidence without the signal strength, which one rule decides by."""
+    plain = F.transform("evidence", lambda reading: reading.dropFields("signal_strength"))
+    return found.withColumn("evidence", plain).select(*alert_record(rule))
 
 
 class RuleProcessor(StatefulProcessor):

@@ -19,10 +19,9 @@ from pyspark.sql import functions as F
 from events.rules import Rules, SilentSensor
 from events.times import to_text
 from events.topics import ALERTS, RACK_READINGS
-from spark_jobs.alerts import alert_record
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.rack_rules import ordered_readings, racks_table, rule_of, severity_of
-from spark_jobs.rule_state import Decision, Machine, Reading, decisions, plain_evidence
+from spark_jobs.rule_state import Decision, Machine, Reading, decisions, plain_alerts
 from spark_jobs.triggers import Trigger
 
 GRACE_MS = 250
@@ -115,12 +114,12 @@ def silences(readings: DataFrame, options: JobOptions, *, by_wall_clock: bool) -
 
 def _by_wall_clock(readings: DataFrame, options: JobOptions) -> DataFrame:
     found = silences(readings, options, by_wall_clock=True)
-    return found.withColumn("evidence", plain_evidence()).select(*alert_record(SilentSensor().name))
+    return plain_alerts(found, SilentSensor().name)
 
 
 def _by_topic(readings: DataFrame, options: JobOptions) -> DataFrame:
     found = silences(readings, options, by_wall_clock=False)
-    return found.withColumn("evidence", plain_evidence()).select(*alert_record(SilentSensor().name))
+    return plain_alerts(found, SilentSensor().name)
 
 
 JOB = Job(

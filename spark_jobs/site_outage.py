@@ -21,10 +21,9 @@ from pyspark.sql import functions as F
 from events.records import InventoryRack
 from events.rules import Rules, SiteOutage
 from events.topics import ALERTS
-from spark_jobs.alerts import alert_record
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.rack_rules import with_rack
-from spark_jobs.rule_state import Decision, Machine, decisions, plain_evidence
+from spark_jobs.rule_state import Decision, Machine, decisions, plain_alerts
 from spark_jobs.triggers import Trigger
 
 SECOND_MS = 1000
@@ -170,12 +169,12 @@ def _sites(spark: SparkSession, inventory: tuple[InventoryRack, ...]) -> DataFra
 
 def _by_wall_clock(alerts: DataFrame, options: JobOptions) -> DataFrame:
     found = site_outages(alerts, options, by_wall_clock=True)
-    return found.withColumn("evidence", plain_evidence()).select(*alert_record(SiteOutage().name))
+    return plain_alerts(found, SiteOutage().name)
 
 
 def _at_once(alerts: DataFrame, options: JobOptions) -> DataFrame:
     found = site_outages(alerts, options, by_wall_clock=False)
-    return found.withColumn("evidence", plain_evidence()).select(*alert_record(SiteOutage().name))
+    return plain_alerts(found, SiteOutage().name)
 
 
 JOB = Job(
