@@ -1,4 +1,4 @@
-"""`python -m loadtest run|capacity|report|compare|performance|speed|join`: load experiments on this machine."""
+"""`python -m loadtest run|capacity|peers|report|compare|performance|speed|join`: load experiments on this machine."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,8 @@ from rich.table import Table
 from events import cli, settings
 from loadtest import performance, promises
 from loadtest.compare import compare, only
-from loadtest.plan import load_plan
+from loadtest.peers import PEERS
+from loadtest.plan import load_plan, variants, without_engines
 from loadtest.report import write_report
 from loadtest.result import RUN, Saved, load
 from loadtest.run import find_capacity, run_plan
@@ -47,6 +48,34 @@ def capacity_command(plan: PlanFile, name: Name = None) -> None:
         typer.echo(
             f"{variant or path.stem}: {f'{rate:,.0f} events/s' if rate else 'not even the lowest rate held'}"
         )
+
+
+@app.command("peers")
+def peers_command(
+    plan: Annotated[
+        str, typer.Argument(help="A plan whose variants name engines, or the name of one in loadtest/plans.")
+    ] = "peers-catch-up",
+    name: Name = None,
+    install: Annotated[
+        bool, typer.Option("--install", help="First fetch and build the engines that are missing.")
+    ] = False,
+) -> None:
+    """Run the overheating rule in this project and in other engines, on the same load, checked by the same truth.
+
+    The engines are optional: those that are not installed are named and left out.
+    """
+    path = _plan(plan)
+    wanted = load_plan(path)
+    for engine, peer in PEERS.items():
+        if install and not peer.is_there and engine in {settings.engine for _, settings in variants(wanted)}:
+            typer.echo(f"loadtest: installing {engine}", err=True)
+            peer.install()
+    missing = {engine for engine, peer in PEERS.items() if not peer.is_there}
+    present, absent = without_engines(wanted, missing)
+    for variant in absent:
+        typer.echo(f"loadtest: {variant} is left out: its engine is not installed (--install).", err=True)
+    if not run_plan(present, path, _folder(name or path.stem)):
+        raise cli.PersonError("not every point is valid: the report says which and why.")
 
 
 @app.command("report")

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from demo.comparison import Comparison
-from events.topics import Topic
-from loadtest import deciding, lag, sampler, spark_batches
+from events.topics import DEAD_LETTERS, Topic
+from loadtest import catching_up, deciding, lag, sampler, spark_batches
 from loadtest.closing import Closing
 from loadtest.collect import Output
 from loadtest.gates import Findings, gates
@@ -27,6 +27,8 @@ class Raw:
     """All that a point left behind."""
 
     began: str
+    started_ms: int
+    """When the jobs said that they run."""
     sent: Mapping[str, Any]
     """The producer's summary."""
     sinks: Sequence[Topic]
@@ -78,7 +80,7 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
         if (at := closing.due_ms(raw.sinks[output.topic].name, row)) is not None
         and begin_ms <= (seen_ms := output.seen_ms) < end_ms
     ]
-    whole, after_first = spark_batches.catch_up(batches) if settings.count else (None, None)
+    whole, warm_per_s = _catch_up(point, raw, batches)
     seen = sum(begin_ms <= output.seen_ms < end_ms for output in raw.outputs)
     appended = np.asarray(raw.inputs.append_ms)
     result = PointResult(
@@ -112,7 +114,7 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
         slip=slips,
         generator_slip_ms=raw.sent["max_slip_ms"],
         whole_per_s=whole,
-        warm_per_s=after_first,
+        warm_per_s=warm_per_s,
         processes={
             name: Process(cpu_percent=round(cpu, 1), rss_mib=round(rss, 1))
             for name, (cpu, rss) in sampler.mean_and_most(raw.samples, begin_ms / 1000, end_ms / 1000).items()
@@ -122,6 +124,18 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
         folder=point.folder,
     )
     return Analysis(result, latencies, series)
+
+
+def _catch_up(
+    point: Point, raw: Raw, batches: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> tuple[float | None, float | None]:
+    count = point.settings.count
+    if not count:
+        return None, None
+    if point.settings.trigger == "micro-batch":
+        return catching_up.by_batches(batches)
+    seen = [output.seen_ms for output in raw.outputs if raw.sinks[output.topic] != DEAD_LETTERS]
+    return catching_up.by_outputs(count, raw.started_ms, seen)
 
 
 def measured(point: Point, inputs: Inputs) -> tuple[float, float]:

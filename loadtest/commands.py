@@ -31,17 +31,28 @@ def producer(point: Point, folder: Path) -> list[str]:
 
 
 def jobs(point: Point, folder: Path) -> list[str]:
-    """Return the command that runs the jobs: in a catch-up they end by themselves."""
+    """Return the command that runs the jobs: a catch-up in micro-batches ends by itself."""
     settings = point.settings
+    ends = settings.count and settings.trigger == "micro-batch"
     return [
         *("spark_jobs", "run", *settings.jobs),
-        f"--trigger={'available-now' if settings.count else settings.trigger}",
+        f"--trigger={'available-now' if ends else settings.trigger}",
         f"--checkpoint-root={folder / CHECKPOINT}",
         f"--inventory={folder / INVENTORY}",
         f"--progress={folder / PROGRESS}",
         f"--state-partitions={settings.state_partitions}",
         *(f"--conf={key}={value}" for key, value in settings.conf.items()),
         *settings.options,
+    ]
+
+
+def peer(folder: Path, servers: str, prefix: str) -> list[str]:
+    """Return the options that every peer takes."""
+    return [
+        f"--bootstrap={servers}",
+        f"--prefix={prefix}",
+        f"--inventory={folder / INVENTORY}",
+        f"--state={folder / CHECKPOINT}",
     ]
 
 

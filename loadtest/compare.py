@@ -26,6 +26,7 @@ METRICS: dict[str, Callable[[PointResult], float | None]] = {
     "p50 ms": lambda p: p.from_schedule.p50 if p.from_schedule else None,
     "p99 ms": lambda p: p.from_schedule.p99 if p.from_schedule else None,
     "past window p99 ms": lambda p: p.past_window.p99 if p.past_window else None,
+    "records/s, from start": lambda p: p.whole_per_s,
     "records/s, warm": lambda p: p.warm_per_s,
     "CPU of the jobs %": lambda p: jobs_cpu(p) if p.processes else None,
 }

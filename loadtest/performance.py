@@ -8,7 +8,7 @@ from loadtest.compare import figures, interval, number
 from loadtest.result import Saved
 
 BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
-_SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, warm")
+_SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, from start", "records/s, warm")
 
 
 def update(page: Path, runs: Sequence[Saved]) -> None:

@@ -5,7 +5,7 @@ meanwhile does not fall on one of them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,6 +22,8 @@ from producer.world import MAX_RACKS
 from spark_jobs.registry import JOBS
 
 Trigger = Literal["real-time", "micro-batch"]
+Engine = Literal["spark", "kafka-streams", "flink", "quix", "bytewax"]
+"""What decides: this project's jobs, or one of the peers in `loadtest/peers`."""
 Rate = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -70,6 +72,7 @@ class Settings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """What a point runs, and what a variant may change of it."""
 
     jobs: Annotated[tuple[str, ...], Meta(min_length=1)]
+    engine: Engine = "spark"
     trigger: Trigger = "real-time"
     rate: Rate | Annotated[tuple[Rate, ...], Meta(min_length=1)] = 1000.0
     """Events a second, all streams together; several are a point each. With a shape, the mean."""
@@ -118,6 +121,7 @@ class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
 
     name: Annotated[str, Meta(pattern=NAME)]
     jobs: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
+    engine: Engine | None = None
     trigger: Trigger | None = None
     shape: AnyShape | None = None
     partitions: Annotated[int, Meta(ge=4, le=64)] | None = None
@@ -206,6 +210,15 @@ def variants(plan: Plan) -> list[tuple[str, Settings]]:
     return [(variant.name, _of(plan, variant)) for variant in plan.variants] or [("", plan)]
 
 
+def without_engines(plan: Plan, missing: Container[str]) -> tuple[Plan, list[str]]:
+    """Return the plan without the variants whose engine is missing, and their names."""
+    absent = [name for name, settings in variants(plan) if settings.engine in missing]
+    left = tuple(variant for variant in plan.variants if variant.name not in absent)
+    if not left:
+        raise PersonError("none of the plan's engines is installed: run python -m loadtest peers --install.")
+    return msgspec.structs.replace(plan, variants=left), absent
+
+
 def _of(plan: Plan, variant: Variant) -> Settings:
     own = msgspec.structs.asdict(variant)
     del own["name"]
@@ -225,8 +238,14 @@ def _complaints(settings: Settings) -> Iterator[tuple[str, str]]:
             yield f"jobs[{i}]", f"{name} reads what other jobs write, which no producer sends"
     if settings.count and settings.shape:
         yield "shape", "a catch-up (count) has no rate that could have a shape"
-    if settings.count and settings.trigger == "real-time":
-        yield "trigger", "a catch-up (count) is of micro-batches"
+    if settings.engine != "spark":
+        if settings.jobs != ("overheating",):
+            yield "jobs", f"{settings.engine} has one job, overheating"
+        for key in ("options", "conf"):
+            if getattr(settings, key):
+                yield key, f"it is Spark's, and means nothing to {settings.engine}"
+        if settings.trigger != "real-time":
+            yield "trigger", f"{settings.engine} has no micro-batches"
     for text in settings.options:
         name, _, value = text.partition("=")
         if name in INTERVALS and not INTERVAL.match(value):

@@ -17,17 +17,16 @@ from kafka.admin import KafkaAdminClient
 
 from broker.server import RunningBroker
 from broker.topics import admin_client, create_topics
-from demo.comparison import Comparison
 from events.cli import PersonError
 from events.times import now_ms, to_text
 from events.topics import DEAD_LETTERS, TOPIC_CONFIG, Topic
-from loadtest import analysis, commands, deciding, lag, left
+from loadtest import analysis, commands, deciding, lag, left, peers
 from loadtest.closing import Closing, windows_of
 from loadtest.collect import Output, outputs
 from loadtest.inputs import read_inputs
 from loadtest.judging import judge
 from loadtest.plan import Gates, Point
-from loadtest.processes import environment
+from loadtest.processes import PYTHON_M, environment
 from loadtest.programs import Programs
 from loadtest.raw_files import write_raw
 from loadtest.result import RESULT, PointResult, save
@@ -38,7 +37,9 @@ from spark_jobs.registry import JOBS
 SETTLE_S = 3.0
 """After its queries have started, Spark starts their tasks."""
 QUIET_S = {"real-time": 5.0, "micro-batch": 30.0}
-"""So long nothing comes out until nothing more is expected, where Spark does not say that all is read."""
+"""So long nothing comes out until nothing more is expected, where nobody says that all is read."""
+CATCH_UP_QUIET_S = 20.0
+"""The same where all records were there before: the first output takes its time."""
 DRAIN_S = 600.0
 """What has not come by then will not."""
 STEP_S = 0.2
@@ -94,27 +95,38 @@ class OnePoint:
                 [self._prefix + topic.name for topic in self._sources],
             )
             stack.enter_context(sampler)
-            with self._programs.running("jobs", *commands.jobs(self._point, self._folder)) as jobs:
+            command, by, words = self._jobs()
+            with self._programs.running("jobs", *command, by=by) as jobs:
                 sampler.add("jobs", jobs.pid)
+                ends_itself = catch_up and self._settings.trigger == "micro-batch"
+                started_ms = now_ms()
+                if not ends_itself:
+                    self._say(f"starting {self._settings.engine}")
+                    self._programs.await_words("jobs", words)
+                    started_ms = now_ms()
                 if not catch_up:
-                    self._say("starting Spark")
-                    trigger = self._settings.trigger
-                    self._programs.await_words(
-                        "jobs", [f"{name} ({trigger})" for name in self._settings.jobs]
-                    )
                     time.sleep(SETTLE_S)
                     with self._programs.running(
                         "producer", *commands.producer(self._point, self._folder)
                     ) as sender:
                         sampler.add("producer", sender.pid)
                         self._while_sending(sender)
-                self._drain(jobs if catch_up else None, sampler)
+                self._drain(jobs if ends_itself else None, sampler)
         summary = left.summary(self._programs.log("producer"))
         sampler.write(self._file("samples.csv"))
         self._say("working out the result")
-        return self._result(began, summary, sampler)
+        return self._result(began, started_ms, summary, sampler)
 
-    def _result(self, began: str, summary: dict[str, Any], sampler: Sampler) -> PointResult:
+    def _jobs(self) -> tuple[list[str], tuple[str, ...], list[str]]:
+        """Return the command of what decides, what runs the command, and the words that say that it runs."""
+        settings = self._settings
+        if settings.engine == "spark":
+            started = [f"{name} ({settings.trigger})" for name in settings.jobs]
+            return commands.jobs(self._point, self._folder), PYTHON_M, started
+        options = commands.peer(self._folder, self._bench.broker.bootstrap, self._prefix)
+        return options, peers.command(settings.engine), ["running"]
+
+    def _result(self, began: str, started_ms: int, summary: dict[str, Any], sampler: Sampler) -> PointResult:
         point, servers = self._point, self._bench.broker.bootstrap
         collected: list[Output] = list(outputs(self._file("outputs.bin")))
         rows = analysis.decode(collected)
@@ -132,6 +144,7 @@ class OnePoint:
         checkpoint = self._file("checkpoint")
         raw = analysis.Raw(
             began=began,
+            started_ms=started_ms,
             sent=summary,
             sinks=self._sinks,
             outputs=collected,
@@ -152,11 +165,6 @@ class OnePoint:
         save(done.result, self._file(RESULT))
         self._tidy(checkpoint)
         return done.result
-
-    def _compared(self, seen: dict[str, list[Any]]) -> dict[str, Comparison]:
-        if not self._settings.truth:
-            return {}
-        return judge(self._settings, left.truth(self._file(commands.TRUTH)), seen)
 
     def _tidy(self, checkpoint: Path) -> None:
         """Remove what has been taken in: it is larger than all results together."""
@@ -199,9 +207,8 @@ class OnePoint:
             if grown != size:
                 size, quiet_since = grown, now
             quiet = now - quiet_since
-            if quiet > QUIET_S["real-time"] and (
-                self._all_read(sampler) or quiet > QUIET_S[self._settings.trigger]
-            ):  # fmt: skip
+            bound = CATCH_UP_QUIET_S if self._settings.count else QUIET_S[self._settings.trigger]
+            if quiet > QUIET_S["real-time"] and (self._all_read(sampler) or quiet > bound):
                 return
             time.sleep(STEP_S)
 

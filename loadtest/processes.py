@@ -12,6 +12,7 @@ from typing import Any
 from events.cli import PersonError
 
 STOP_SECONDS = 30
+PYTHON_M = (sys.executable, "-m")
 
 
 def environment(bootstrap: str, prefix: str) -> dict[str, str]:
@@ -36,11 +37,13 @@ def produce(env: Mapping[str, str], *options: str) -> dict[str, Any]:
     return summary
 
 
-def start(log: Path, env: Mapping[str, str], *command: str) -> "subprocess.Popen[bytes]":
-    """Start `python -m COMMAND`, its output at the end of a log file."""
+def start(
+    log: Path, env: Mapping[str, str], *command: str, by: tuple[str, ...] = PYTHON_M
+) -> "subprocess.Popen[bytes]":
+    """Start a command, one of the project's own modules unless `by` says otherwise; its output goes to a log file."""
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", *command],
+            [*by, *command],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -50,9 +53,11 @@ def start(log: Path, env: Mapping[str, str], *command: str) -> "subprocess.Popen
 
 
 @contextmanager
-def running(log: Path, env: Mapping[str, str], *command: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run `python -m COMMAND` while the block runs, its output in a log file."""
-    child = start(log, env, *command)
+def running(
+    log: Path, env: Mapping[str, str], *command: str, by: tuple[str, ...] = PYTHON_M
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run what `start` starts while the block runs."""
+    child = start(log, env, *command, by=by)
     try:
         yield child
     finally:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from events.cli import PersonError
-from loadtest.processes import running
+from loadtest.processes import PYTHON_M, running
 
 START_S = 180.0
 """How long a program may take to start on a busy machine."""
@@ -15,7 +15,7 @@ STEP_S = 0.1
 
 
 class Programs:
-    """Starts `python -m` programs in an environment, with a log for each in the folder."""
+    """Starts programs in an environment, with a log for each in the folder."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self._folder, self._env = folder, env
@@ -28,9 +28,11 @@ class Programs:
                 raise PersonError(f"python -m {command[0]} ended with {child.returncode}: {self.words(name)}")
 
     @contextmanager
-    def running(self, name: str, *command: str) -> Iterator["subprocess.Popen[bytes]"]:
+    def running(
+        self, name: str, *command: str, by: tuple[str, ...] = PYTHON_M
+    ) -> Iterator["subprocess.Popen[bytes]"]:
         """Run a program while the block runs."""
-        with running(self.log(name), self._env, *command) as child:
+        with running(self.log(name), self._env, *command, by=by) as child:
             self._children[name] = child
             try:
                 yield child

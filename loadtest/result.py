@@ -68,7 +68,7 @@ class PointResult(Struct, kw_only=True, frozen=True):
     generator_slip_ms: float | None = None
     """The most by which the generator was behind its schedule, warm-up included, by its own word."""
     whole_per_s: float | None = None
-    """Catch-up: records a second of all batches; `warm_per_s` without the first."""
+    """Catch-up: records a second from the start; `warm_per_s` without the first batch, or the first third."""
     warm_per_s: float | None = None
     processes: dict[str, Process] = {}
     batches: Batches | None = None

@@ -32,7 +32,7 @@ def latency_table(points: Sequence[PointResult], which: str) -> list[list[str]]:
 def load_table(points: Sequence[PointResult]) -> list[list[str]]:
     """Return a row per point on throughput, lag, slip, late records and the means used; why for invalid ones."""
     rows = [[
-        "point", "repeat", "in/s", "out/s", "catch-up/s", "after the first batch/s", "lag at most", "lag grows by/s",
+        "point", "repeat", "in/s", "out/s", "catch-up/s", "when warm/s", "lag at most", "lag grows by/s",
         "late/s", "slip p99 ms", "batches", "batch p50 ms", "batch max ms", "state rows", "state MiB", "jobs CPU %",
         "jobs MiB", "checkpoint MiB",
     ]]  # fmt: skip

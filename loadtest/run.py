@@ -160,9 +160,7 @@ def line(result: PointResult) -> str:
     if not result.valid:
         return what + "invalid: " + "; ".join(result.reasons)
     if result.warm_per_s is not None:
-        return (
-            what + f"{result.whole_per_s or 0:,.0f} records/s, {result.warm_per_s:,.0f} after the first batch"
-        )
+        return what + f"{result.whole_per_s or 0:,.0f} records/s, {result.warm_per_s:,.0f} when warm"
     latency = result.from_schedule or result.past_window
     if latency is None:
         return what + f"valid; {result.outputs:,} outputs"

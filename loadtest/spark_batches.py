@@ -1,4 +1,4 @@
-"""What do Spark's batches say? How fast a catch-up was, how much came too late, how long they took."""
+"""What do Spark's batches say? How much came too late, how long they took, how much state they held."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,17 +9,6 @@ from loadtest.result import Batches
 
 MIB = 2**20
 Progress = Mapping[str, Any]
-
-
-def catch_up(batches: Mapping[str, Sequence[Progress]]) -> tuple[float | None, float | None]:
-    """Return records a second of all batches (by query), and without the first; None where there are none."""
-    rows = [b for read in batches.values() for b in read if b["numInputRows"]]
-    return _per_second(rows), _per_second(rows[1:])
-
-
-def _per_second(batches: Sequence[Progress]) -> float | None:
-    seconds = sum(b["batchDuration"] for b in batches) / 1000
-    return float(sum(b["numInputRows"] for b in batches) / seconds) if seconds else None
 
 
 def late(batches: Sequence[Progress], seconds: float) -> float | None:

@@ -43,6 +43,7 @@ def raw(
         found[key] = (int(row["event_time"]), int(row["event_time"]) + append_after_ms)
     return Raw(
         began="2026-11-21T06:26:00.000Z",
+        started_ms=T0_MS - 1000,
         sent={"sent": len(due_ms), "acknowledged": len(due_ms), "max_slip_ms": 3.5},
         sinks=[ALERTS, DEAD_LETTERS],
         outputs=[o for o, _ in outputs],
@@ -133,6 +134,16 @@ def test_a_catch_up_is_told_in_records_a_second_with_and_without_its_first_batch
     assert (result.batches.state_rows, result.batches.state_mib) == (42, 3)
     material.batches["overheating"].pop()  # type: ignore[attr-defined]
     assert "2,000 of 3,000 records were not read" in analyse(point, material, Gates()).result.reasons[0]
+
+
+def test_a_catch_up_that_does_not_end_by_itself_is_told_by_when_its_outputs_came() -> None:
+    point = Point("", 0.0, 0, Settings(jobs=("overheating",), count=3000))
+    # The first 100 of 300 outputs take 2 s, the others 1 s.
+    outputs = [output(i, T0_MS, 20 * i if i < 100 else 2000 + 5 * (i - 100)) for i in range(301)]
+    result = analyse(point, raw(outputs, [-1] * 3000), Gates()).result
+    assert result.valid, result.reasons
+    assert result.whole_per_s == pytest.approx(3000 / 4, rel=0.01)
+    assert result.warm_per_s == pytest.approx(2000 / 1, rel=0.01)
 
 
 def test_percentiles_are_those_of_the_numbers_from_one_to_a_thousand() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from events.cli import PersonError
 from loadtest import commands
-from loadtest.plan import load_plan, points
+from loadtest.plan import load_plan, points, variants, without_engines
 from producer.scenario import load_scenario
 from tests.support import ROOT
 
@@ -61,7 +61,15 @@ def test_the_plans_that_are_here_can_be_run(path: Path, tmp_path: Path) -> None:
             "jobs: [overheating]\ntrigger: micro-batch\nfaults:\n  - {fault: latte}\n",
             "line 4 of the load plan {} (faults[0].fault): ",
         ),
-        ("jobs: [overheating]\ncount: 5\n", "(trigger): a catch-up (count) is of micro-batches."),
+        ("jobs: [rack_temperature]\nengine: flink\n", "(jobs): flink has one job, overheating."),
+        (
+            "jobs: [overheating]\nengine: quix\ntrigger: micro-batch\n",
+            "(trigger): quix has no micro-batches.",
+        ),
+        (
+            "jobs: [overheating]\nengine: flink\nconf: {a: b}\n",
+            "(conf): it is Spark's, and means nothing to flink.",
+        ),
         (
             "jobs: [rack_temperature]\noptions: [--window=ten minutes]\n",
             "line 2 of the load plan {} (options): '--window=ten minutes' is not of the form --window=10 minutes.",
@@ -118,6 +126,20 @@ def test_a_catch_up_sends_a_count_as_fast_as_can_be_and_its_jobs_end(tmp_path: P
     assert "duration" not in scenario
     assert "--trigger=available-now" in commands.jobs(point, tmp_path)
     assert point.label == "5,000 at once"
+
+
+def test_a_catch_up_in_real_time_mode_does_not_end_by_itself(tmp_path: Path) -> None:
+    (point,) = points(load_plan(written(tmp_path, "jobs: [overheating]\ncount: 5000\n")))
+    assert "--trigger=real-time" in commands.jobs(point, tmp_path)
+
+
+def test_variants_of_engines_that_are_missing_are_left_out(tmp_path: Path) -> None:
+    text = "jobs: [overheating]\nvariants:\n  - name: spark\n  - {name: it, engine: flink}\n"
+    plan = load_plan(written(tmp_path, text))
+    left, absent = without_engines(plan, {"flink", "quix"})
+    assert ([name for name, _ in variants(left)], absent) == (["spark"], ["it"])
+    with pytest.raises(PersonError, match="none of the plan's engines"):
+        without_engines(plan, {"flink", "spark"})
 
 
 def test_the_truth_has_the_alerts_of_the_rules_that_run(tmp_path: Path) -> None:
