@@ -38,8 +38,10 @@ SETTLE_S = 3.0
 """After its queries have started, Spark starts their tasks."""
 QUIET_S = {"real-time": 5.0, "micro-batch": 30.0}
 """So long nothing comes out until nothing more is expected, where nobody says that all is read."""
-CATCH_UP_QUIET_S = 20.0
+CATCH_UP_QUIET_S = 60.0
 """The same where all records were there before: the first output takes its time."""
+COLLECTED_S = 1.0
+"""For the collector to have the last ones too."""
 DRAIN_S = 600.0
 """What has not come by then will not."""
 STEP_S = 0.2
@@ -93,6 +95,7 @@ class OnePoint:
                 {"broker": self._bench.broker.pid, "collector": collector.pid},
                 servers,
                 [self._prefix + topic.name for topic in self._sources],
+                names,
             )
             stack.enter_context(sampler)
             command, by, words = self._jobs()
@@ -191,26 +194,36 @@ class OnePoint:
     def _drain(self, catching_up: "subprocess.Popen[bytes] | None", sampler: Sampler) -> None:
         """Wait until all is read, where Spark says so, or until nothing has come out for a while; or for the end."""
         give_up = quiet_since = time.monotonic()
-        size, own = -1, self._file("outputs.bin")
+        came, due = -1, self._due()
         while time.monotonic() < give_up + DRAIN_S:
             if catching_up is not None:
                 self._say("catching up")
                 if catching_up.poll() == 0:
-                    time.sleep(5 * STEP_S)  # for the collector to have the last ones
+                    time.sleep(COLLECTED_S)
                     return
                 if catching_up.poll() is None:
                     time.sleep(STEP_S)
                     continue
             self._programs.check()
             self._say("draining")
-            now, grown = time.monotonic(), own.stat().st_size
-            if grown != size:
-                size, quiet_since = grown, now
+            now = time.monotonic()
+            if sampler.came != came:
+                came, quiet_since = sampler.came, now
             quiet = now - quiet_since
+            if due and came >= due:
+                time.sleep(COLLECTED_S)
+                return
             bound = CATCH_UP_QUIET_S if self._settings.count else QUIET_S[self._settings.trigger]
             if quiet > QUIET_S["real-time"] and (self._all_read(sampler) or quiet > bound):
                 return
             time.sleep(STEP_S)
+
+    def _due(self) -> int:
+        """Return how many outputs are to come; 0 where that cannot be told beforehand, or while they are being sent."""
+        settings = self._settings
+        if not settings.count or not settings.truth or len(settings.rules) < len(settings.jobs):
+            return 0
+        return len(left.truth(self._file(commands.TRUTH)).get("alert", ()))
 
     def _all_read(self, sampler: Sampler) -> bool:
         progress = left.progress(self._file(commands.PROGRESS))

@@ -26,15 +26,20 @@ class Sampler:
     `programs` are process numbers by name.
     """
 
-    def __init__(self, programs: dict[str, int], servers: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self, programs: dict[str, int], servers: str, topics: Sequence[str], sinks: Sequence[str]
+    ) -> None:
         self.rows: list[tuple[float, str, float, float]] = []
         """Moment (epoch s), program, percent of one processor since the sample before, resident MiB."""
         self.held: Series = []
         """How many records all input topics held at which moment."""
         self.ends: dict[str, int] = {}
         """How many each of them held last."""
+        self.came = 0
+        """How many records the output topics held last."""
+        self._sinks = frozenset(sinks)
         self._programs, self._done = programs, Event()
-        self._reader = consumer(servers, topics)
+        self._reader = consumer(servers, [*topics, *sinks])
         self._spent: dict[int, float] = {}
         self._at, self._busy_s = time.time(), _busy_s()
         self._thread = Thread(target=self._watch, name="sampler", daemon=True)
@@ -74,7 +79,9 @@ class Sampler:
                 self.rows.append((now, name, 100 * cpu_s / (now - self._at), rss / MIB))
             self._at = now
             with suppress(KafkaException):
-                self.ends = self._ends()
+                ends = self._ends()
+                self.came = sum(end for topic, end in ends.items() if topic in self._sinks)
+                self.ends = {topic: end for topic, end in ends.items() if topic not in self._sinks}
                 self.held.append((time.time(), float(sum(self.ends.values()))))
 
     def _ends(self) -> dict[str, int]:

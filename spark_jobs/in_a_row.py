@@ -29,7 +29,11 @@ def changes_in_a_row(
         F.last(F.struct("reading.event_id", "reading.event_time", *about)).alias("arrival"),
     )  # fmt: skip
     arrived = F.col("arrival.event_id")
-    ordered = kept.withColumn("latest", F.sort_array("latest", asc=False)).select(
+    hits = F.col("latest.hit")
+    # Most readings change nothing, which is seen without looking at them one by one: none is a hit, or all are.
+    none_hit, all_hit = ~F.array_contains(hits, True), ~F.array_contains(hits, False)
+    undecided = kept.where(~none_hit & ~(all_hit & (F.size(hits) == kept_readings)))
+    ordered = undecided.withColumn("latest", F.sort_array("latest", asc=False)).select(
         "rack_id",
         "arrival",
         _is_new(F.col("latest"), arrived).alias("is_new"),

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from events.records import INSTANT_PATTERN, MAX_ID_BYTES, UserAction
 from events.spark_schemas import choices, is_id, spark_schema
+from spark_jobs.usual_form import usual_form
 
 FUTURE_TOLERANCE = "5 minutes"
 """How far ahead of its append time an event may be before a job by event time sets it aside."""
@@ -42,12 +43,30 @@ def parse(raw: DataFrame, record: type[msgspec.Struct], keep: tuple[str, ...] = 
     """
     fields = spark_schema(record).fields
     wire_schema = ", ".join(f"{field.name} {_wire_type(field)}" for field in fields)
-    # Two projections on purpose: a filter on `error` must not carry the parse with it and so do it twice.
-    return raw.withColumn("json", _envelope(wire_schema)).select(
-        "key", "value", "partition", "offset", "timestamp", *keep,
-        *[_typed(field).alias(field.name) for field in fields],
-        _error(fields, record).alias("error"),
-    )  # fmt: skip
+    form, text = usual_form(record), F.col("value").cast("string")
+    usual = form.holds(text) if form else F.lit(False)
+    found = form.values(F.col("parts")) if form else {}
+    typed = {
+        field.name: F.when(F.col("usual"), found[field.name]).otherwise(_typed(field))
+        if form
+        else _typed(field)
+        for field in fields
+    }
+    # A projection for each step: a filter on `error` must not carry the parse with it and so do it twice.
+    return (
+        raw.withColumn("usual", usual)
+        .withColumns(
+            {
+                "parts": F.when(F.col("usual"), F.split(text, '"')),
+                "json": F.when(~F.col("usual"), _envelope(wire_schema)),
+            }
+        )
+        .select(
+            *("key", "value", "partition", "offset", "timestamp", *keep),
+            *[column.alias(name) for name, column in typed.items()],
+            F.when(~F.col("usual"), _error(fields, record)).alias("error"),
+        )
+    )
 
 
 def reject_future(parsed: DataFrame) -> DataFrame:

@@ -22,15 +22,12 @@ from events.records import MAX_ID_BYTES, UserAction
 from events.spark_schemas import choices, is_id, spark_schema
 from spark_jobs.kafka import RECORD
 from spark_jobs.parsing import parse
+from spark_jobs.usual_form import INSTANT, MONEY
 
 LONGEST_BYTES = 1000
 """A longer value is doubtful: the JVM's parser has bounds for nesting and digits that this one lacks."""
 
-_DAY = r"((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"
-_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
-_INSTANT = rf"^[1-9][0-9]{{3}}-{_DAY}T{_TIME}Z$"
-"""Moments that are one for everyone; the last day of a leap February is doubtful."""
-_MONEY = r"^(0|[1-9][0-9]{0,15})(\.[0-9]{1,2})?$"
+_INSTANT, _MONEY = f"^{INSTANT}$", f"^{MONEY}$"
 
 _WIRE_TYPES: dict[type[T.DataType], Any] = {
     T.StringType: str,
