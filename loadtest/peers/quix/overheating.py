@@ -212,7 +212,8 @@ def work(settings: Settings, worker: int) -> None:
         consumer_group=settings.group,
         auto_offset_reset="earliest",
         commit_interval=COMMIT_INTERVAL_S,
-        consumer_extra_config=CONSUMER,
+        # A static member: started anew after a kill, it has its partitions back at once, and their state is here.
+        consumer_extra_config={**CONSUMER, "group.instance.id": str(worker)},
         producer_extra_config=PRODUCER,
         state_dir=settings.state / str(worker),  # a RocksDB has one process
         loglevel="WARNING",
@@ -231,14 +232,22 @@ def work(settings: Settings, worker: int) -> None:
     sys.stderr.write(f"worker {worker}: {deserializer.unreadable} records could not be read\n")
 
 
-def until_consuming(settings: Settings, workers: list[BaseProcess]) -> None:
-    """Wait until the group has given every worker its partitions; return early when one has ended."""
+def members(settings: Settings) -> set[str]:
+    """Return the ids of the group's members that have partitions; none while they are being shared out."""
     admin = AdminClient({"bootstrap.servers": settings.bootstrap})
+    group = admin.describe_consumer_groups([settings.group])[settings.group].result()
+    if group.state != ConsumerGroupState.STABLE:
+        return set()
+    return {member.member_id for member in group.members if member.assignment.topic_partitions}
+
+
+def until_consuming(settings: Settings, workers: list[BaseProcess], before: set[str]) -> None:
+    """Wait until all workers have partitions; return early when one has ended.
+
+    In: the members before they were started, which the group remembers for a while after a kill.
+    """
     while all(worker.is_alive() for worker in workers):
-        described = admin.describe_consumer_groups([settings.group])[settings.group]
-        group = described.result()
-        given = [member for member in group.members if member.assignment.topic_partitions]
-        if group.state == ConsumerGroupState.STABLE and len(given) == len(workers):
+        if len(members(settings) - before) == len(workers):
             return
         time.sleep(0.1)
 
@@ -264,9 +273,10 @@ def main() -> int:
         context.Process(target=work, args=(settings, i), daemon=True) for i in range(count)
     ]
     try:
+        before = members(settings)
         for worker in workers:
             worker.start()
-        until_consuming(settings, workers)
+        until_consuming(settings, workers, before)
         print("running", flush=True)  # noqa: T201
         wait([worker.sentinel for worker in workers])
         failed = True  # workers end only when told to
