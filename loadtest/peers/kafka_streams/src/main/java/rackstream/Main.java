@@ -121,6 +121,8 @@ public final class Main {
             settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 10_000L);
         }
         settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
+        // After a kill the next start waits until the broker gives up the dead one: 10 s, and not the default 45.
+        settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), 10_000);
         // A poll hands over what it has, so this delays nothing; with a backlog it spares the loop most of its rounds.
         settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.MAX_POLL_RECORDS_CONFIG), 5_000);
         // Below this a partition is asked for more: two polls, so that the thread never waits for the fetch.
