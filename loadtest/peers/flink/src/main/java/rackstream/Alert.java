@@ -50,7 +50,8 @@ public record Alert(
     private static String summary(String rackId, boolean warning, double thresholdC, double latestC) {
         String sentence =
                 warning
-                        ? "Rack %s is overheating: its last %d readings are all at or above %.1f °C, the latest %.1f °C."
+                        ? "Rack %s is overheating: its last %d readings are all at or above %.1f °C,"
+                                + " the latest %.1f °C."
                         : "Rack %s is back to normal: its last %d readings are no longer all at or above %.1f °C,"
                                 + " the latest %.1f °C.";
         return String.format(Locale.ROOT, sentence, rackId, Rule.IN_A_ROW, thresholdC, latestC);

@@ -28,7 +28,7 @@ import sun.misc.Signal;
  * </pre>
  *
  * <p>Reads PREFIX + rack-readings from its beginning and writes PREFIX + alerts. The topology is source, one processor
- * with one persistent store, sink: no repartitioning, as the topic's key is the rack. A reading's state lies in RocksDB
+ * with one persistent store, sink: no repartitioning, as the topic's key is the rack. A rack's state lies in RocksDB
  * and in a changelog topic, as ever in Kafka Streams, so that a restart with the same prefix goes on where it was.
  *
  * <p>At least once: after a kill alerts may come twice, with the same id. With --exactly-once they do not, for readers
@@ -109,8 +109,6 @@ public final class Main {
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, arguments.threads());
         // Room for some 100,000 racks, so that the usual reading needs no look into RocksDB.
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 64L << 20);
-        // Alone, the broker has one copy of the changelog; in a cluster -1 takes the broker's default.
-        settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, -1);
         // Nothing is sent to a broker that asks for clients' metrics: it is load that the other engines do not have.
         settings.put(StreamsConfig.ENABLE_METRICS_PUSH_CONFIG, false);
         if (arguments.exactlyOnce()) {
