@@ -20,15 +20,14 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class JavaPeer:
-    """A program that Maven builds into one jar, named as its folder."""
+    """A program that Maven builds into one jar."""
 
     folder: str
-    options: tuple[str, ...] = ()
-    """What Java itself is started with."""
+    jar: str
 
     @property
     def _jar(self) -> Path:
-        return FOLDER / self.folder / "target" / f"{self.folder}.jar"
+        return FOLDER / self.folder / "target" / self.jar
 
     @property
     def is_there(self) -> bool:
@@ -48,8 +47,8 @@ class JavaPeer:
         _run([maven, "-q", "-B", "-f", str(FOLDER / self.folder / "pom.xml"), "clean", "package"])
 
     def command(self) -> tuple[str, ...]:
-        """Return what starts it."""
-        return (java(), *self.options, "-jar", str(self._jar))
+        """Return what starts it: with as large a heap as Spark has."""
+        return (java(), "-Xmx1g", "-jar", str(self._jar))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,8 @@ class PythonPeer:
 
 
 PEERS: dict[str, JavaPeer | PythonPeer] = {
-    "kafka-streams": JavaPeer("kafka_streams"),
-    "flink": JavaPeer("flink"),
+    "kafka-streams": JavaPeer("kafka_streams", "overheating-kafka-streams.jar"),
+    "flink": JavaPeer("flink", "overheating-flink.jar"),
     "quix": PythonPeer("quix"),
     "bytewax": PythonPeer("bytewax"),
 }
