@@ -49,10 +49,10 @@ def jobs(point: Point, folder: Path) -> list[str]:
 def peer(folder: Path, servers: str, prefix: str) -> list[str]:
     """Return the options that every peer takes."""
     return [
-        f"--bootstrap={servers}",
-        f"--prefix={prefix}",
-        f"--inventory={folder / INVENTORY}",
-        f"--state={folder / CHECKPOINT}",
+        *("--bootstrap", servers),
+        *("--prefix", prefix),
+        *("--inventory", str(folder / INVENTORY)),
+        *("--state", str(folder / CHECKPOINT)),
     ]
 
 
