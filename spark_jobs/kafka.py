@@ -27,6 +27,9 @@ INSTANT_FORMAT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "ignoreNull
 """How JSON is written: times as in the contract (the session is in UTC), nulls written out."""
 
 
+PATIENT_BYTES = 1_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How a topic is read: from where when there is no checkpoint, and how much in one micro-batch (None: all)."""
@@ -36,15 +39,26 @@ class ReadOptions:
 
 
 def read_topic(
-    spark: SparkSession, settings: Settings, topic: Topic, trigger: Trigger, options: ReadOptions
+    spark: SparkSession,
+    settings: Settings,
+    topic: Topic,
+    trigger: Trigger,
+    options: ReadOptions,
+    *,
+    patient: bool = False,
 ) -> DataFrame:
-    """Return a topic as a stream with Kafka's columns: `key`, `value`, `partition`, `offset`, `timestamp`, ..."""
+    """Return a topic as a stream with Kafka's columns: `key`, `value`, `partition`, `offset`, `timestamp`, ...
+
+    A `patient` reader is content with records a second old, and asks the broker for them so much more rarely.
+    """
     reader = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap_servers)
         .option("subscribe", settings.topic(topic))
         .option("startingOffsets", options.starting_offsets)
     )
+    if patient:
+        reader = reader.option("kafka.fetch.min.bytes", PATIENT_BYTES).option("kafka.fetch.max.wait.ms", 1000)
     # Real-time batches end by the clock, and refuse a limit.
     if trigger is not Trigger.REAL_TIME and options.records_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", options.records_per_batch)

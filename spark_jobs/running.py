@@ -137,8 +137,8 @@ def start(
 
     read = replace(options.read, records_per_batch=None) if plan.reads_all else options.read
 
-    def raw(topic: Topic) -> DataFrame:
-        return kafka.read_topic(spark, settings, topic, trigger, read)
+    def raw(topic: Topic, *, patient: bool = False) -> DataFrame:
+        return kafka.read_topic(spark, settings, topic, trigger, read, patient=patient)
 
     def parsed(topic: Topic) -> DataFrame:
         if topic.record is None:
@@ -150,7 +150,10 @@ def start(
     def suspicious(topic: Topic) -> DataFrame:
         if topic.record is None:
             return raw(topic)
-        records = raw(topic) if trigger is Trigger.REAL_TIME else suspects(raw(topic), topic.record)
+        if trigger is Trigger.REAL_TIME:
+            records = raw(topic, patient=True)
+        else:
+            records = suspects(raw(topic), topic.record)
         return judged(parsing.parse(records, topic.record))
 
     def judged(records: DataFrame) -> DataFrame:
