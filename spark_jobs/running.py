@@ -151,9 +151,8 @@ def start(
         if topic.record is None:
             return raw(topic)
         if trigger is Trigger.REAL_TIME:
-            records = raw(topic, patient=True)
-        else:
-            records = suspects(raw(topic), topic.record)
+            return judged(parsing.parse(raw(topic, patient=True), topic.record))
+        records = suspects(raw(topic), topic.record)
         return judged(parsing.parse(records, topic.record))
 
     def judged(records: DataFrame) -> DataFrame:

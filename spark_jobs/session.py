@@ -1,6 +1,7 @@
 """The Spark session, once for all jobs: connector jars, state store, time zone, and why each setting is what it is."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +15,6 @@ from events.settings import Settings
 from jars.fetch import jar_paths
 from spark_jobs import class_archive
 
-COLLECTOR = "-XX:+UseParallelGC"
-"""With a small heap it costs less than the default, G1: a quarter more readings/s, and shorter tails (docs/performance.md)."""
 LOG4J = Path(__file__).with_name("log4j2.properties")
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -83,7 +82,9 @@ def new_session(
         "spark.sql.shuffle.partitions": str(state_partitions),
         "spark.jars": connector,
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"{COLLECTOR} -Dlog4j2.configurationFile={LOG4J} {java_options}",
+        "spark.driver.extraJavaOptions": " ".join(
+            [f"-Dlog4j2.configurationFile={LOG4J}", _collector(java_options), java_options]
+        ),
         "spark.sql.warehouse.dir": str((settings.rackstream_home / "warehouse").resolve()),
     }
     builder = SparkSession.builder.appName("rackstream")
@@ -96,6 +97,15 @@ def new_session(
     except PySparkException as error:
         reason = str(error).splitlines()[0]
         raise PersonError(f"Spark did not start ({reason}): see {log} for its own words.") from None
+
+
+def _collector(java_options: str) -> str:
+    """Return the option for the garbage collector: with a small heap, the parallel one costs less than G1, the default.
+
+    Nothing where another is chosen already: Java refuses to start with two (docs/performance.md has the figures).
+    """
+    chosen = [java_options, *(os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))]
+    return "" if re.search(r"\+Use\w+GC", " ".join(chosen)) else "-XX:+UseParallelGC"
 
 
 @contextmanager

@@ -1,8 +1,15 @@
-"""Both Java peers have the very same rule; what differs between them is only what belongs to their engine."""
+"""The peers: the two in Java share their rule to the letter, and one that is not installed is a sentence."""
 
+import os
 from pathlib import Path
 
-PEERS = Path(__file__).parents[2] / "loadtest" / "peers"
+import pytest
+
+from events.cli import PersonError
+from loadtest import peers
+from loadtest.peers import FOLDER, PEERS, JavaPeer, PythonPeer
+from loadtest.plan import Engine
+
 SHARED = {
     "Alert", "AlertWriter", "Evidence", "Instants", "Inventory", "Reading", "ReadingReader", "Rule", "RuleTest",
     "StateBytes",
@@ -11,7 +18,62 @@ SHARED = {
 
 def test_peers_share_their_rule_to_the_letter() -> None:
     streams, flink = (
-        {path.stem: path.read_text(encoding="utf-8") for path in (PEERS / engine / "src").rglob("*.java")}
+        {path.stem: path.read_text(encoding="utf-8") for path in (FOLDER / engine / "src").rglob("*.java")}
         for engine in ("kafka_streams", "flink")
     )
     assert {name for name in streams if flink.get(name) == streams[name]} == SHARED
+
+
+def test_every_engine_of_a_plan_but_spark_is_a_peer() -> None:
+    assert {"spark", *PEERS} == set(Engine.__args__)  # type: ignore[attr-defined] # a literal has them
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Peers' sources in an empty folder, and their environments beside them."""
+    monkeypatch.setattr(peers, "FOLDER", tmp_path)
+    monkeypatch.setenv("RACKSTREAM_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("engine", PEERS)
+def test_a_peer_that_is_not_installed_is_a_sentence(engine: str) -> None:
+    with pytest.raises(
+        PersonError, match=f"^{engine} is not installed: run python -m loadtest peers --install"
+    ):
+        peers.command(engine)
+
+
+def test_without_maven_a_java_peer_says_what_to_install(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(elsewhere))
+    with pytest.raises(PersonError, match="install the package maven"):
+        JavaPeer("flink", "it.jar").install()
+
+
+def test_a_jar_older_than_its_sources_is_not_there(elsewhere: Path) -> None:
+    peer = JavaPeer("flink", "it.jar")
+    (elsewhere / "flink" / "target").mkdir(parents=True)
+    pom, jar = elsewhere / "flink" / "pom.xml", elsewhere / "flink" / "target" / "it.jar"
+    pom.write_text("<project/>")
+    jar.touch()
+    assert peer.is_there
+    assert peer.command()[-1] == str(jar)
+    os.utime(pom, ns=(0, jar.stat().st_mtime_ns + 1))
+    assert not peer.is_there
+
+
+def test_an_environment_of_another_lock_is_not_there(elsewhere: Path) -> None:
+    peer = PythonPeer("quix")
+    lock, copy = (
+        elsewhere / "quix" / "requirements.lock",
+        elsewhere / "home" / "peers" / "quix" / "requirements.lock",
+    )
+    for file in (lock, copy):
+        file.parent.mkdir(parents=True)
+        file.write_text("a==1\n")
+    assert peer.is_there
+    lock.write_text("a==2\n")
+    assert not peer.is_there
