@@ -8,12 +8,13 @@ from rich.console import Console
 from rich.table import Table
 
 from events import cli, settings
-from loadtest import performance, promises
-from loadtest.compare import compare, only
+from loadtest.measure.result import RUN, Saved, load
 from loadtest.peers import PEERS
 from loadtest.plan import load_plan, variants, without_engines
-from loadtest.report import write_report
-from loadtest.result import RUN, Saved, load
+from loadtest.promises import commands as promises
+from loadtest.reports import performance
+from loadtest.reports.compare import compare, only
+from loadtest.reports.report import write_report
 from loadtest.run import find_capacity, run_plan
 
 app = cli.new_app(

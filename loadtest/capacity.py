@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from loadtest.measure.result import PointResult
 from loadtest.plan import Bounds
-from loadtest.result import PointResult
 
 
 @dataclass(frozen=True, slots=True)

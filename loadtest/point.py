@@ -20,17 +20,18 @@ from broker.topics import admin_client, create_topics
 from events.cli import PersonError
 from events.times import now_ms, to_text
 from events.topics import DEAD_LETTERS, TOPIC_CONFIG, Topic
-from loadtest import analysis, commands, deciding, lag, left, peers
-from loadtest.closing import Closing, windows_of
-from loadtest.collect import Output, outputs
-from loadtest.inputs import read_inputs
-from loadtest.judging import judge
+from loadtest import commands, peers
+from loadtest.measure import analysis, deciding, lag, left
+from loadtest.measure.closing import Closing, windows_of
+from loadtest.measure.collect import Output, outputs
+from loadtest.measure.inputs import read_inputs
+from loadtest.measure.judging import judge
+from loadtest.measure.raw_files import write_raw
+from loadtest.measure.result import RESULT, PointResult, save
+from loadtest.measure.sampler import Sampler
 from loadtest.plan import Gates, Point
 from loadtest.processes import PYTHON_M, environment
 from loadtest.programs import Programs
-from loadtest.raw_files import write_raw
-from loadtest.result import RESULT, PointResult, save
-from loadtest.sampler import Sampler
 from spark_jobs.job import JobOptions
 from spark_jobs.registry import JOBS
 
@@ -88,7 +89,7 @@ class OnePoint:
         with ExitStack() as stack:
             names = [self._prefix + topic.name for topic in self._sinks]
             output = str(self._file("outputs.bin"))
-            collect = self._programs.running("collector", "loadtest.collect", servers, output, *names)
+            collect = self._programs.running("collector", "loadtest.measure.collect", servers, output, *names)
             collector = stack.enter_context(collect)
             self._programs.await_words("collector", ["ready"])
             sampler = Sampler(

@@ -15,11 +15,11 @@ from broker import server
 from events.cli import PersonError
 from events.times import now_ms, to_text
 from loadtest import capacity, machine
+from loadtest.measure.result import RUN, PointResult, Run, save
 from loadtest.needs import needs, shortage
 from loadtest.plan import Plan, Point, Settings, points, variants
 from loadtest.point import Bench, OnePoint
-from loadtest.report import write_report
-from loadtest.result import RUN, PointResult, Run, save
+from loadtest.reports.report import write_report
 from loadtest.telling import Telling
 
 PLAN = "plan.yaml"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from events.settings import Settings
-from loadtest.result import Saved, load
+from loadtest.measure.result import Saved, load
 from tests.support import eventually, program
 
 PLAN = """

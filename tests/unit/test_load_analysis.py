@@ -11,16 +11,16 @@ import pytest
 
 from demo.comparison import Comparison
 from events.topics import ALERTS, DEAD_LETTERS
-from loadtest import collect
-from loadtest.analysis import Raw, analyse, decode
-from loadtest.collect import Output
-from loadtest.deciding import deciders
-from loadtest.inputs import Inputs
-from loadtest.latency import percentiles
 from loadtest.machine import describe
+from loadtest.measure import collect
+from loadtest.measure.analysis import Raw, analyse, decode
+from loadtest.measure.collect import Output
+from loadtest.measure.deciding import deciders
+from loadtest.measure.inputs import Inputs
+from loadtest.measure.latency import percentiles
+from loadtest.measure.sampler import mean_and_most
 from loadtest.needs import Needs, needs, shortage
 from loadtest.plan import Gates, Point, Settings
-from loadtest.sampler import mean_and_most
 
 T0_MS = 1_795_242_360_000
 

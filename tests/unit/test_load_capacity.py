@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from loadtest.capacity import Found, complaints, most, search, two_digits
-from loadtest.gates import Gate
-from loadtest.latency import Percentiles
+from loadtest.measure.gates import Gate
+from loadtest.measure.latency import Percentiles
+from loadtest.measure.result import PointResult
 from loadtest.plan import Bounds
-from loadtest.result import PointResult
 
 BOUNDS = Bounds(low=1000, high=64_000, p99_ms=100)
 

@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from events.cli import PersonError
-from loadtest import performance
-from loadtest.compare import Difference, compare, interval, only
-from loadtest.gates import Gate
-from loadtest.latency import Percentiles
-from loadtest.result import PointResult, Run, Saved
+from loadtest.measure.gates import Gate
+from loadtest.measure.latency import Percentiles
+from loadtest.measure.result import PointResult, Run, Saved
+from loadtest.reports import performance
+from loadtest.reports.compare import Difference, compare, interval, only
 
 
 def point(label: str, p99: float, repeat: int = 0, holds: bool = True) -> PointResult:

@@ -3,8 +3,8 @@
 import pytest
 
 from events.records import AdClick, AdImpression, RackReading, UserAction
-from loadtest.closing import Closing, interval_ms, windows_of
-from loadtest.deciding import Deciders, Windows, deciders
+from loadtest.measure.closing import Closing, interval_ms, windows_of
+from loadtest.measure.deciding import Deciders, Windows, deciders
 from loadtest.plan import Settings
 
 T0 = "2026-11-21T06:26:00.000Z"

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from loadtest.gates import Findings, gates, is_valid
+from loadtest.measure.gates import Findings, gates, is_valid
 from loadtest.plan import Gates
 
 GOOD = Findings(

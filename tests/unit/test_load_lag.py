@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtest import lag
+from loadtest.measure import lag
 
 T0 = 1_795_000_000  # 2026-11-18T11:06:40Z
 

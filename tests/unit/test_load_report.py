@@ -13,13 +13,13 @@ import pytest
 from broker.server import RunningBroker
 from events.cli import PersonError
 from loadtest import run as running
-from loadtest.gates import Gate
-from loadtest.latency import Percentiles
+from loadtest.measure.gates import Gate
+from loadtest.measure.latency import Percentiles
+from loadtest.measure.result import RESULT, RUN, PointResult, Process, Run, load, save
 from loadtest.needs import Needs
 from loadtest.plan import Point, load_plan
 from loadtest.point import Bench
-from loadtest.report import write_report
-from loadtest.result import RESULT, RUN, PointResult, Process, Run, load, save
+from loadtest.reports.report import write_report
 
 GOOD, BAD = Gate("a gate", True, "all of it"), Gate("the counts are right", False, "7 missing")
 PLAN = "description: A plan.\njobs: [overheating]\nrate: [100, 200]\nrepeats: 2\n"

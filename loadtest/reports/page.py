@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from loadtest import rows
-from loadtest.compare import number
-from loadtest.result import Saved
+from loadtest.measure.result import Saved
+from loadtest.reports import rows
+from loadtest.reports.compare import number
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loadtest import lag, spark_batches
-from loadtest.analysis import Analysis, Raw
+from loadtest.measure import lag, spark_batches
+from loadtest.measure.analysis import Analysis, Raw
 
 LATENCIES, LAG, BATCHES, SAMPLES = "latencies.parquet", "lag.csv", "batches.csv", "samples.csv"
 

@@ -12,8 +12,8 @@ import typer
 
 from broker import server
 from events import cli, settings
-from loadtest import clicks, join, speed
-from loadtest.silence import silence_delays
+from loadtest.promises import clicks, join, speed
+from loadtest.promises.silence import silence_delays
 
 PARTS = ("producer", "latency", "catch-up", "attribution", "counts", "silence")
 
@@ -76,7 +76,7 @@ def join_command(
     count: Annotated[int, typer.Option(min=1000, help="Impressions and clicks together.")] = 220_000,
     rate: Annotated[
         int, typer.Option(min=1, help="How many a second are sent while the join is live.")
-    ] = 1000,
+    ] = 700,
     live: Annotated[bool, typer.Option(help="Also join while they are sent, through two kills.")] = True,
 ) -> None:
     """Join impressions with clicks, late, twice and out of order, and compare all rows with the truth.

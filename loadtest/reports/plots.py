@@ -11,8 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from loadtest.raw_files import BATCHES, LAG, LATENCIES, SAMPLES
-from loadtest.result import PointResult, Saved
+from loadtest.measure.raw_files import BATCHES, LAG, LATENCIES, SAMPLES
+from loadtest.measure.result import PointResult, Saved
 
 WIDTH, HEIGHT, DPI = 8.0, 4.2, 110
 MOST_STEPS = 2000

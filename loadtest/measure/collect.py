@@ -1,4 +1,4 @@
-"""`python -m loadtest.collect`: the consumer that a point's latencies are seen by. It notes when it had which record.
+"""`python -m loadtest.measure.collect`: the consumer that sees a point's outputs. It notes when it had which record.
 
 A process of its own, that does nothing else: it writes what it gets to a file as it is, and everything is worked out
 later. It says `ready` when it follows the topics, and ends with SIGTERM.

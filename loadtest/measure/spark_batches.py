@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from loadtest.result import Batches
+from loadtest.measure.result import Batches
 
 MIB = 2**20
 Progress = Mapping[str, Any]

@@ -4,9 +4,9 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from loadtest.compare import jobs_cpu, number
-from loadtest.latency import Percentiles
-from loadtest.result import PointResult
+from loadtest.measure.latency import Percentiles
+from loadtest.measure.result import PointResult
+from loadtest.reports.compare import jobs_cpu, number
 
 LATENCY = ("p50", "p95", "p99", "p99.9", "max")
 INVALID = "invalid"

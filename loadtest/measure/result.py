@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from events.cli import PersonError
-from loadtest.gates import Gate, is_valid
-from loadtest.latency import Percentiles
+from loadtest.measure.gates import Gate, is_valid
+from loadtest.measure.latency import Percentiles
 
 RESULT, RUN = "result.json", "run.json"
 

@@ -10,8 +10,8 @@ from threading import Event, Thread
 import psutil
 from confluent_kafka import KafkaException, TopicPartition
 
-from loadtest.collect import consumer
-from loadtest.lag import Series
+from loadtest.measure.collect import consumer
+from loadtest.measure.lag import Series
 
 EVERY_S = 0.5
 MIB = 2**20

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from events.cli import PersonError
-from loadtest.compare import figures, interval, number
-from loadtest.result import Saved
+from loadtest.measure.result import Saved
+from loadtest.reports.compare import figures, interval, number
 
 BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
 _SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, from start", "records/s, warm")

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 import msgspec
 
 from events.cli import PersonError
-from loadtest.result import PointResult, Saved
+from loadtest.measure.result import PointResult, Saved
 
 LEAST = 0.25
 _T = (

@@ -21,7 +21,7 @@ from events.cli import PersonError
 from events.settings import Settings
 from jars.fetch import jar_paths, java
 from loadtest.processes import environment, produce, running
-from loadtest.stats import estimate, latency_line
+from loadtest.promises.stats import estimate, latency_line
 
 RACKS = 400
 START_SECONDS = 180

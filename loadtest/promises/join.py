@@ -20,7 +20,7 @@ from demo.comparison import Comparison
 from events import topics
 from events.cli import PersonError
 from loadtest.processes import produce, running, start
-from loadtest.speed import Bench, read_all
+from loadtest.promises.speed import Bench, read_all
 
 SCENARIO = Path(producer.__file__).parent / "scenarios" / "join.yaml"
 HOURS = 12.2

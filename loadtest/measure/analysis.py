@@ -9,15 +9,15 @@ import numpy as np
 
 from demo.comparison import Comparison
 from events.topics import DEAD_LETTERS, Topic
-from loadtest import catching_up, deciding, lag, sampler, spark_batches
-from loadtest.closing import Closing
-from loadtest.collect import Output
-from loadtest.gates import Findings, gates
-from loadtest.inputs import NEVER, Inputs
-from loadtest.lag import Series
-from loadtest.latency import percentiles
+from loadtest.measure import catching_up, deciding, lag, sampler, spark_batches
+from loadtest.measure.closing import Closing
+from loadtest.measure.collect import Output
+from loadtest.measure.gates import Findings, gates
+from loadtest.measure.inputs import NEVER, Inputs
+from loadtest.measure.lag import Series
+from loadtest.measure.latency import percentiles
+from loadtest.measure.result import PointResult, Process
 from loadtest.plan import Gates, Point
-from loadtest.result import PointResult, Process
 
 MIB = 2**20
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from loadtest import plots, rows
-from loadtest.page import page
-from loadtest.result import load
+from loadtest.measure.result import load
+from loadtest.reports import plots, rows
+from loadtest.reports.page import page
 
 PAGE = "report.html"
 

@@ -11,8 +11,8 @@ from confluent_kafka import TopicPartition
 
 from events.times import to_ms
 from events.topics import Topic
-from loadtest.collect import consumer
-from loadtest.deciding import Deciders
+from loadtest.measure.collect import consumer
+from loadtest.measure.deciding import Deciders
 
 AT_ONCE = 20_000
 NEVER = -1

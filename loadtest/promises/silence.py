@@ -12,7 +12,7 @@ from events.cli import PersonError
 from events.times import to_ms
 from events.topics import ALERTS
 from loadtest.processes import produce, running
-from loadtest.speed import Bench, consumer
+from loadtest.promises.speed import Bench, consumer
 
 RACKS = 100
 AFTER_S = 30

@@ -1,0 +1,1 @@
+"""What runs have to say: pages, plots, tables, comparisons and the rows of the documentation."""
