@@ -1,6 +1,7 @@
 """What the producer writes is in the usual form, with its fields where they are looked for; what is doubtful is not."""
 
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from tests.spark.histories import COLD, reading
 from tests.spark.tables import kafka_table, with_field
 
 WHEN = "2026-11-21T06:26:00.123Z"
-COMMON = {"event_id": "e 1", "event_time": WHEN}
+COMMON: dict[str, Any] = {"event_id": "e 1", "event_time": WHEN}
 RECORDS: dict[str, msgspec.Struct] = {
     "a reading": reading(1, COLD),
     "a reading on schedule": RackReading(

@@ -61,7 +61,7 @@ def test_a_jar_older_than_its_sources_is_not_there(elsewhere: Path) -> None:
     jar.touch()
     assert peer.is_there
     assert peer.command()[-1] == str(jar)
-    os.utime(pom, ns=(0, jar.stat().st_mtime_ns + 1))
+    os.utime(pom, ns=(0, jar.stat().st_mtime_ns + 10**9))
     assert not peer.is_there
 
 
