@@ -123,6 +123,7 @@ class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     jobs: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
     engine: Engine | None = None
     trigger: Trigger | None = None
+    count: Count | None = None
     shape: AnyShape | None = None
     partitions: Annotated[int, Meta(ge=4, le=64)] | None = None
     state_partitions: Annotated[int, Meta(ge=1, le=1000)] | None = None
@@ -199,10 +200,13 @@ def load_plan(path: Path) -> Plan:
 def points(plan: Plan) -> Iterator[Point]:
     """Return the plan's points in the order of running: variants forwards in one repeat, backwards in the next."""
     for repeat in range(plan.repeats):
-        for rate in (0.0,) if plan.count else plan.rates:
-            several = variants(plan)
-            for name, settings in several if repeat % 2 == 0 else reversed(several):
-                yield Point(name, rate, repeat, settings)
+        several = variants(plan) if repeat % 2 == 0 else variants(plan)[::-1]
+        for rate in plan.rates:
+            for name, settings in several:
+                if not settings.count:
+                    yield Point(name, rate, repeat, settings)
+                elif rate == plan.rates[0]:  # of a catch-up there is one, whatever rates others have
+                    yield Point(name, 0.0, repeat, settings)
 
 
 def variants(plan: Plan) -> list[tuple[str, Settings]]:

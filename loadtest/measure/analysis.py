@@ -100,6 +100,7 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
         from_schedule=from_schedule,
         from_append=percentiles(seen_ms - append for _, _, append, seen_ms in counted),
         past_window=percentiles(closed),
+        racks=settings.racks,
         sent=int(raw.sent["sent"]),
         in_per_s=None
         if settings.count

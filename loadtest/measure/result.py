@@ -52,6 +52,7 @@ class PointResult(Struct, kw_only=True, frozen=True):
     """The same from when the broker had appended that record."""
     past_window: Percentiles | None = None
     """Of closed windows: past their end and the watermark's delay."""
+    racks: int = 0
     sent: int = 0
     in_per_s: float | None = None
     outputs: int = 0

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from loadtest.measure.result import Saved
-from loadtest.reports import rows
+from loadtest.reports import growth, rows
 from loadtest.reports.compare import number
 
 _STYLE = """
@@ -44,6 +44,7 @@ def page(saved: Saved, plots: Mapping[str, Path]) -> str:
             "Latency past the window's end and the watermark's delay",
             rows.latency_table(points, "past_window"),
         ),
+        ("How costs grow with the work", growth.growth_table(points)),
         ("Load, lag and batches", rows.load_table(points)),
         ("Programs", rows.process_table(points)),
         ("Gates", rows.gate_table(points)),

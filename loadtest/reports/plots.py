@@ -13,6 +13,7 @@ from matplotlib.ticker import NullFormatter
 
 from loadtest.measure.raw_files import BATCHES, LAG, LATENCIES, SAMPLES
 from loadtest.measure.result import PointResult, Saved
+from loadtest.reports import growth
 
 WIDTH, HEIGHT, DPI = 8.0, 4.2, 110
 MOST_STEPS = 2000
@@ -24,6 +25,7 @@ def draw(saved: Saved) -> dict[str, Path]:
     measured = [point for point in saved.points if point.valid]
     wanted: list[tuple[str, str, Callable[[Axes], bool]]] = [
         ("Latency over rate", "latency-over-rate", lambda ax: _over_rate(ax, measured)),
+        ("Costs over work", "growth", lambda ax: _growth(ax, measured)),
         ("Latencies (ECDF)", "ecdf", lambda ax: _ecdf(ax, saved, measured)),
         (
             "Latency over time, warm-up included",
@@ -73,6 +75,21 @@ def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
     rates = sorted({rate for curve in curves.values() for rate in curve})
     ax.set_xticks(rates, [f"{rate:,.0f}" for rate in rates])
     ax.xaxis.set_minor_formatter(NullFormatter())
+    return bool(curves)
+
+
+def _growth(ax: Axes, points: Sequence[PointResult]) -> bool:
+    """Draw each cost as a multiple of its first: what grows as the work does is a diagonal."""
+    work, curves = growth.curves(points)
+    for cost, curve in curves.items():
+        amounts, values = zip(*curve, strict=True)
+        ax.plot(
+            amounts,
+            np.divide(values, values[0]),
+            marker="o",
+            label=f"{cost}, slope {growth.slope(curve):.2f}",
+        )
+    ax.set(xlabel=work, ylabel="times the first", xscale="log", yscale="log")
     return bool(curves)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from loadtest.measure.result import load
-from loadtest.reports import plots, rows
+from loadtest.reports import growth, plots, rows
 from loadtest.reports.page import page
 
 PAGE = "report.html"
@@ -17,6 +17,8 @@ def write_report(folder: Path) -> Path:
         rows.write_csv(
             rows.latency_table(saved.points, which), folder / f"latency-{which.replace('_', '-')}.csv"
         )
+    if len(grown := growth.growth_table(saved.points)) > 1:
+        rows.write_csv(grown, folder / "growth.csv")
     rows.write_csv(rows.gate_table(saved.points), folder / "gates.csv")
     path = folder / PAGE
     path.write_text(page(saved, plots.draw(saved)), encoding="utf-8")

@@ -133,6 +133,15 @@ def test_a_catch_up_in_real_time_mode_does_not_end_by_itself(tmp_path: Path) -> 
     assert "--trigger=real-time" in commands.jobs(point, tmp_path)
 
 
+def test_a_variant_may_be_a_catch_up_of_its_own_count(tmp_path: Path) -> None:
+    variants = "  - {name: a, count: 10}\n  - {name: b, count: 20}\n  - name: c\n"
+    text = "jobs: [overheating]\nrate: [5, 9]\nvariants:\n" + variants
+    planned = list(points(load_plan(written(tmp_path, text))))
+    assert [(p.folder, p.rate, p.settings.count) for p in planned] == [
+        ("a-catch-up-r1", 0, 10), ("b-catch-up-r1", 0, 20), ("c-5-r1", 5, None), ("c-9-r1", 9, None)
+    ]  # fmt: skip
+
+
 def test_variants_of_engines_that_are_missing_are_left_out(tmp_path: Path) -> None:
     text = "jobs: [overheating]\nvariants:\n  - name: spark\n  - {name: it, engine: flink}\n"
     plan = load_plan(written(tmp_path, text))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -89,6 +90,27 @@ def test_the_page_stands_alone_and_has_all_plots(tmp_path: Path) -> None:
     assert "<td>6.25</td>" in page
     assert "<td>28,500</td>" in page
     assert "2 (of a kind)" in page
+
+
+def test_costs_over_growing_work_have_their_slopes(tmp_path: Path) -> None:
+    points = [
+        msgspec.structs.replace(
+            result(100, repeat=repeat, variant=f"{racks}"), racks=racks, checkpoint_mib=racks / 20,
+            from_schedule=None, processes={"jobs (JVM)": Process(cpu_percent=1, rss_mib=600 + repeat)},
+        )
+        for racks in (100, 1000, 10_000) for repeat in (0, 1)
+    ]  # fmt: skip
+    folder = left(tmp_path / "run", *points, result(200, BAD, variant="7"))
+    write_report(folder)
+    with (folder / "growth.csv").open(encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [
+            ["racks", "jobs MiB", "checkpoint MiB"],
+            ["100", "600", "5"],
+            ["1,000", "600", "50"],
+            ["10,000", "600", "500"],
+            ["slope", "0.00", "1.00"],
+        ]
+    assert (folder / "growth.png").exists()
 
 
 def test_an_invalid_point_has_its_reason_and_none_of_its_numbers(tmp_path: Path) -> None:

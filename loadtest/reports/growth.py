@@ -1,0 +1,70 @@
+"""How do costs grow with the work? Figures over racks, or over events that are there at once, and their slopes.
+
+A slope is that of the line of least squares through the logarithms of work and cost: 0 is a cost that does not grow, 1
+one that grows as the work does.
+"""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+import numpy as np
+
+from loadtest.measure.result import PointResult
+from loadtest.reports.compare import number
+
+Curve = list[tuple[float, float]]
+"""Work and cost, by growing work; the mean over repeats."""
+WORKS: dict[str, Callable[[PointResult], int]] = {
+    "racks": lambda p: p.racks,
+    "events at once": lambda p: 0 if p.rate else p.sent,
+}
+COSTS: dict[str, Callable[[PointResult], float | None]] = {
+    "records/s, warm": lambda p: p.warm_per_s,
+    "p99 ms": lambda p: p.from_schedule.p99 if p.from_schedule else None,
+    "batch p50 ms": lambda p: p.batches.p50_ms if p.batches else None,
+    "state MiB": lambda p: p.batches.state_mib if p.batches else None,
+    "jobs MiB": lambda p: sum(t.rss_mib for name, t in p.processes.items() if name.startswith("jobs")),
+    "checkpoint MiB": lambda p: p.checkpoint_mib,
+}
+
+
+def curves(points: Sequence[PointResult]) -> tuple[str, dict[str, Curve]]:
+    """Return what grows from point to point, and the curves of costs over it; nothing where nothing grows.
+
+    Of valid points. Where racks and events grow together it is told over the racks.
+    """
+    valid = [point for point in points if point.valid]
+    for work, amount in WORKS.items():
+        amounts = sorted({amount(point) for point in valid} - {0})
+        if len(amounts) < 2:
+            continue
+        found: dict[str, Curve] = {}
+        for cost, value in COSTS.items():
+            curve = [
+                (float(at), fmean(values))
+                for at in amounts
+                if (values := [v for point in valid if amount(point) == at and (v := value(point))])
+            ]
+            if len(curve) > 1:
+                found[cost] = curve
+        return work, found
+    return "", {}
+
+
+def slope(curve: Curve) -> float:
+    """Return the slope of a curve of positive numbers, in logarithms."""
+    work, cost = np.log(np.asarray(curve)).T
+    return round(float(np.polyfit(work, cost, 1)[0]), 6) + 0.0  # and no minus before nought
+
+
+def growth_table(points: Sequence[PointResult]) -> list[list[str]]:
+    """Return a row per amount of work with its costs, and the slopes last; only a head where nothing grows."""
+    work, found = curves(points)
+    if not found:
+        return [[work]]
+    amounts = sorted({at for curve in found.values() for at, _ in curve})
+    return [
+        [work, *found],
+        *([f"{at:,.0f}", *(number(dict(curve).get(at)) for curve in found.values())] for at in amounts),
+        ["slope", *(f"{slope(curve):.2f}" for curve in found.values())],
+    ]
