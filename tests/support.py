@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import pytest
-from confluent_kafka import Producer
-from kafka import KafkaConsumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from broker.server import free_port
 from events.topics import Topic
@@ -139,33 +138,46 @@ class Kafka:
         assert not left and not failed, f"{left} records unsent, {len(failed)} failed: {failed[:1]}"
 
     def partitions(self, topic: Topic) -> set[int]:
-        """Return the numbers of the topic's partitions."""
-        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False)
-        try:
-            return set(consumer.partitions_for_topic(self.name(topic)))
-        finally:
-            consumer.close()
+        """Return the numbers of the topic's partitions; none where it does not exist."""
+        with self._reader() as reader:
+            found = reader.list_topics(timeout=30).topics.get(self.name(topic))
+            return set(found.partitions) if found else set()
 
     def read_all(self, topic: Topic) -> list[Record]:
         """Return what the topic holds now, in its order: append time, partition, offset."""
-        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False)
-        try:
-            name = self.name(topic)
-            parts = [TopicPartition(name, number) for number in consumer.partitions_for_topic(name) or ()]
-            assert parts, f"the topic {name} does not exist"
-            consumer.assign(parts)
-            consumer.seek_to_beginning(*parts)
-            ends = consumer.end_offsets(parts)
-            found: list[Any] = []
+        name, records = self.name(topic), list[Record]()
+        parts = [TopicPartition(name, number, OFFSET_BEGINNING) for number in self.partitions(topic)]
+        assert parts, f"the topic {name} does not exist"
+        with self._reader() as reader:
+            ends = {part.partition: reader.get_watermark_offsets(part, timeout=30) for part in parts}
+            unread = {number: end for number, (begin, end) in ends.items() if begin < end}
+            reader.assign(parts)
             deadline = time.monotonic() + 60
-            while any(consumer.position(part) < ends[part] for part in parts):
+            while unread:
                 assert time.monotonic() < deadline, f"{name} could not be read to its end within 60 s"
-                for batch in consumer.poll(timeout_ms=500, max_records=10_000).values():
-                    found.extend(batch)
-        finally:
-            consumer.close()
-        records = [Record(r.partition, r.offset, r.timestamp, r.key, r.value) for r in found]
+                for message in reader.consume(10_000, timeout=0.1):
+                    number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
+                    if error:
+                        if error.code() == KafkaError._PARTITION_EOF:
+                            unread.pop(number, None)
+                        continue
+                    if offset < ends[number][1]:
+                        _, appended_ms = message.timestamp()
+                        records.append(Record(number, offset, appended_ms, message.key(), message.value()))
+                    if offset + 1 >= ends[number][1]:
+                        unread.pop(number, None)
         return sorted(records, key=lambda r: (r.timestamp_ms, r.partition, r.offset))
+
+    @contextmanager
+    def _reader(self) -> Iterator[Consumer]:
+        reader = Consumer({
+            "bootstrap.servers": self.bootstrap, "group.id": "tests", "enable.auto.commit": False,
+            "enable.partition.eof": True, "fetch.wait.max.ms": 50, "fetch.queue.backoff.ms": 5,
+        })  # fmt: skip
+        try:
+            yield reader
+        finally:
+            reader.close()
 
 
 @contextmanager
