@@ -149,23 +149,18 @@ class Kafka:
         parts = [TopicPartition(name, number, OFFSET_BEGINNING) for number in self.partitions(topic)]
         assert parts, f"the topic {name} does not exist"
         with self._reader() as reader:
-            ends = {part.partition: reader.get_watermark_offsets(part, timeout=30) for part in parts}
-            unread = {number: end for number, (begin, end) in ends.items() if begin < end}
             reader.assign(parts)
-            deadline = time.monotonic() + 60
+            unread, deadline = {part.partition for part in parts}, time.monotonic() + 60
             while unread:
                 assert time.monotonic() < deadline, f"{name} could not be read to its end within 60 s"
                 for message in reader.consume(10_000, timeout=0.1):
-                    number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
-                    if error:
-                        if error.code() == KafkaError._PARTITION_EOF:
-                            unread.pop(number, None)
-                        continue
-                    if offset < ends[number][1]:
+                    number, error = message.partition() or 0, message.error()
+                    if not error:
                         _, appended_ms = message.timestamp()
-                        records.append(Record(number, offset, appended_ms, message.key(), message.value()))
-                    if offset + 1 >= ends[number][1]:
-                        unread.pop(number, None)
+                        place = number, message.offset() or 0, appended_ms
+                        records.append(Record(*place, message.key(), message.value()))
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        unread.discard(number)
         return sorted(records, key=lambda r: (r.timestamp_ms, r.partition, r.offset))
 
     @contextmanager

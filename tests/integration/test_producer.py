@@ -26,7 +26,7 @@ from producer.rule_oracles import (
     silent_sensor_alerts,
     weak_signal_alerts,
 )
-from tests.support import Kafka, Record, eventually, free_port, kill, program, run
+from tests.support import Kafka, Record, above, eventually, free_port, kill, program, run
 
 pytestmark = pytest.mark.broker
 
@@ -196,7 +196,7 @@ def test_a_stop_sends_what_is_due_and_writes_the_truth(
     files = [f"--truth={tmp_path / 'truth.jsonl'}", f"--inventory={tmp_path / 'inventory.jsonl'}"]
     command = ["producer", "run", "--rate=2000", "--racks=30", *FAULTS, *files]
     with program(*command, env=topics.env, output=tmp_path / "out") as process:
-        eventually(lambda: len(topics.read_all(RACK_READINGS)), lambda count: count > 4000)
+        eventually(lambda: len(topics.read_all(RACK_READINGS)), above(8000))
         assert kill(process, stop) == status, (tmp_path / "out").read_text(encoding="utf-8")
     assert_truth_is_what_the_topic_holds(topics, tmp_path / "truth.jsonl", tmp_path / "inventory.jsonl")
 
