@@ -10,7 +10,7 @@ from rich.table import Table
 from events import cli, settings
 from loadtest.measure.result import RUN, Saved, load
 from loadtest.peers import PEERS
-from loadtest.plan import load_plan, variants, without_engines
+from loadtest.plan import Plan, load_plan, variants, without_engines
 from loadtest.promises import commands as promises
 from loadtest.reports import performance
 from loadtest.reports.compare import compare, only
@@ -36,8 +36,7 @@ Compared = Annotated[
 def run_command(plan: PlanFile, name: Name = None) -> None:
     """Run a plan's points, and write their report. Exit 1 when a point is not valid; Ctrl-C leaves a report (130)."""
     path = _plan(plan)
-    if not run_plan(load_plan(path), path, _folder(name or path.stem)):
-        raise cli.PersonError("not every point is valid: the report says which and why.")
+    _run_points(load_plan(path), path, name)
 
 
 @app.command("capacity")
@@ -67,16 +66,16 @@ def peers_command(
     """
     path = _plan(plan)
     wanted = load_plan(path)
-    for engine, peer in PEERS.items():
-        if install and not peer.is_there and engine in {settings.engine for _, settings in variants(wanted)}:
-            typer.echo(f"loadtest: installing {engine}", err=True)
-            peer.install()
-    missing = {engine for engine, peer in PEERS.items() if not peer.is_there}
+    engines = {own.engine for _, own in variants(wanted)}
+    missing = {engine for engine, peer in PEERS.items() if engine in engines and not peer.is_there}
+    for engine in sorted(missing) if install else ():
+        typer.echo(f"loadtest: installing {engine}", err=True)
+        PEERS[engine].install()
+        missing.remove(engine)
     present, absent = without_engines(wanted, missing)
     for variant in absent:
         typer.echo(f"loadtest: {variant} is left out: its engine is not installed (--install).", err=True)
-    if not run_plan(present, path, _folder(name or path.stem)):
-        raise cli.PersonError("not every point is valid: the report says which and why.")
+    _run_points(present, path, name)
 
 
 @app.command("report")
@@ -112,6 +111,11 @@ def performance_command(
 
 app.command("speed")(promises.speed_command)
 app.command("join")(promises.join_command)
+
+
+def _run_points(plan: Plan, path: Path, name: str | None) -> None:
+    if not run_plan(plan, path, _folder(name or path.stem)):
+        raise cli.PersonError("not every point is valid: the report says which and why.")
 
 
 def _plan(text: str) -> Path:

@@ -33,10 +33,9 @@ def producer(point: Point, folder: Path) -> list[str]:
 def jobs(point: Point, folder: Path) -> list[str]:
     """Return the command that runs the jobs: a catch-up in micro-batches ends by itself."""
     settings = point.settings
-    ends = settings.count and settings.trigger == "micro-batch"
     return [
         *("spark_jobs", "run", *settings.jobs),
-        f"--trigger={'available-now' if ends else settings.trigger}",
+        f"--trigger={'available-now' if settings.ends_itself else settings.trigger}",
         f"--checkpoint-root={folder / CHECKPOINT}",
         f"--inventory={folder / INVENTORY}",
         f"--progress={folder / PROGRESS}",

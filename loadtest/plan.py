@@ -100,6 +100,11 @@ class Settings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """Compare what came out with what had to. It costs the producer more, and minutes for millions of records."""
 
     @property
+    def ends_itself(self) -> bool:
+        """Whether the jobs end when they have read all there is: a catch-up in micro-batches."""
+        return bool(self.count) and self.trigger == "micro-batch"
+
+    @property
     def streams(self) -> tuple[Stream, ...]:
         """The producer's streams that the jobs read."""
         read = {topic for name in self.jobs for topic in (JOBS[name].source, *JOBS[name].more_sources)}

@@ -102,9 +102,8 @@ class OnePoint:
             command, by, words = self._jobs()
             with self._programs.running("jobs", *command, by=by) as jobs:
                 sampler.add("jobs", jobs.pid)
-                ends_itself = catch_up and self._settings.trigger == "micro-batch"
                 started_ms = now_ms()
-                if not ends_itself:
+                if not self._settings.ends_itself:
                     self._say(f"starting {self._settings.engine}")
                     self._programs.await_words("jobs", words)
                     started_ms = now_ms()
@@ -115,7 +114,7 @@ class OnePoint:
                     ) as sender:
                         sampler.add("producer", sender.pid)
                         self._while_sending(sender)
-                self._drain(jobs if ends_itself else None, sampler)
+                self._drain(jobs if self._settings.ends_itself else None, sampler)
         summary = left.summary(self._programs.log("producer"))
         sampler.write(self._file("samples.csv"))
         self._say("working out the result")
@@ -222,7 +221,12 @@ class OnePoint:
     def _due(self) -> int:
         """Return how many outputs are to come; 0 where that cannot be told beforehand, or while they are being sent."""
         settings = self._settings
-        if not settings.count or not settings.truth or len(settings.rules) < len(settings.jobs):
+        if (
+            not settings.count
+            or settings.ends_itself
+            or not settings.truth
+            or len(settings.rules) < len(settings.jobs)
+        ):
             return 0
         return len(left.truth(self._file(commands.TRUTH)).get("alert", ()))
 

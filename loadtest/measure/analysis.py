@@ -133,7 +133,7 @@ def _catch_up(
     count = point.settings.count
     if not count:
         return None, None
-    if point.settings.trigger == "micro-batch":
+    if point.settings.ends_itself:
         return catching_up.by_batches(batches)
     seen = [output.seen_ms for output in raw.outputs if raw.sinks[output.topic] != DEAD_LETTERS]
     return catching_up.by_outputs(count, raw.started_ms, seen)

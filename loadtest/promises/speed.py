@@ -20,6 +20,7 @@ from events import times, topics
 from events.cli import PersonError
 from events.settings import Settings
 from jars.fetch import jar_paths, java
+from loadtest.measure import catching_up, collect, left
 from loadtest.processes import environment, produce, running
 from loadtest.promises.stats import estimate, latency_line
 
@@ -117,17 +118,12 @@ def catch_up(
     with running(log, env, *command) as jobs:
         if jobs.wait():
             raise PersonError(f"the job ended with {jobs.returncode}: see {log}.")
-    lines = [msgspec.json.decode(line) for line in progress.read_bytes().splitlines()]
-    batches = [line for line in lines if line["name"] == query and line["numInputRows"]]
+    batches = left.progress(progress).get(query, [])
     read = sum(batch["numInputRows"] for batch in batches)
     if read != count:
         raise PersonError(f"the job read {read} of {count} records: not a measurement.")
-    return _rate(batches), _rate(batches[1:])
-
-
-def _rate(batches: list[dict[str, Any]]) -> float:
-    seconds = sum(b["batchDuration"] for b in batches) / 1000
-    return float(sum(b["numInputRows"] for b in batches) / max(seconds, 1e-9))
+    whole, warm = catching_up.by_batches({query: batches})
+    return whole or 0.0, warm or 0.0
 
 
 def _ours(bench: Bench, prefix: str, count: int) -> float:
@@ -166,13 +162,7 @@ def _record_bytes(bench: Bench) -> int:
 
 def consumer(bench: Bench, topic: str) -> Consumer:
     """Return a consumer of all of a topic, from its beginning, that hands over each record at once."""
-    reader = Consumer({
-        "bootstrap.servers": bench.broker.bootstrap, "group.id": "speed", "enable.auto.commit": False,
-        "fetch.wait.max.ms": 5, "fetch.queue.backoff.ms": 5,
-    })  # fmt: skip
-    partitions = reader.list_topics(topic, timeout=10).topics[topic].partitions
-    reader.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-    return reader
+    return collect.consumer(bench.broker.bootstrap, [topic])
 
 
 def read_all(bench: Bench, prefix: str, topic: topics.Topic) -> list[dict[str, Any]]:
@@ -181,9 +171,9 @@ def read_all(bench: Bench, prefix: str, topic: topics.Topic) -> list[dict[str, A
     reader = consumer(bench, name)
     try:
         parts = reader.assignment()
-        left = sum(reader.get_watermark_offsets(TopicPartition(name, p.partition))[1] for p in parts)
+        held = sum(reader.get_watermark_offsets(TopicPartition(name, p.partition))[1] for p in parts)
         values: list[bytes] = []
-        while len(values) < left:
+        while len(values) < held:
             values += [message.value() or b"" for message in reader.consume(10_000, timeout=1)]
         return [msgspec.json.decode(value) for value in values]
     finally:

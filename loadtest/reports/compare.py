@@ -123,3 +123,8 @@ def figures(points: Sequence[PointResult]) -> dict[str, dict[str, list[float]]]:
 def jobs_cpu(point: PointResult) -> float:
     """Return the processor time of the jobs, Python and JVM together, in percent of one processor."""
     return sum(taken.cpu_percent for name, taken in point.processes.items() if name.startswith("jobs"))
+
+
+def jobs_mib(point: PointResult) -> float:
+    """Return the memory of the jobs, Python and JVM together, each at most, in MiB."""
+    return sum(taken.rss_mib for name, taken in point.processes.items() if name.startswith("jobs"))

@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from loadtest.measure.result import PointResult
-from loadtest.reports.compare import number
+from loadtest.reports.compare import jobs_mib, number
 
 Curve = list[tuple[float, float]]
 """Work and cost, by growing work; the mean over repeats."""
@@ -23,7 +23,7 @@ COSTS: dict[str, Callable[[PointResult], float | None]] = {
     "p99 ms": lambda p: p.from_schedule.p99 if p.from_schedule else None,
     "batch p50 ms": lambda p: p.batches.p50_ms if p.batches else None,
     "state MiB": lambda p: p.batches.state_mib if p.batches else None,
-    "jobs MiB": lambda p: sum(t.rss_mib for name, t in p.processes.items() if name.startswith("jobs")),
+    "jobs MiB": jobs_mib,
     "checkpoint MiB": lambda p: p.checkpoint_mib,
 }
 

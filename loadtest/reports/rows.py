@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loadtest.measure.latency import Percentiles
 from loadtest.measure.result import PointResult
-from loadtest.reports.compare import jobs_cpu, number
+from loadtest.reports.compare import jobs_cpu, jobs_mib, number
 
 LATENCY = ("p50", "p95", "p99", "p99.9", "max")
 INVALID = "invalid"
@@ -81,7 +81,6 @@ def _name(point: PointResult) -> list[str]:
 
 def _load_cells(point: PointResult) -> list[str]:
     batches = point.batches
-    memory = [taken.rss_mib for name, taken in point.processes.items() if name.startswith("jobs")]
     return [
         number(point.in_per_s),
         number(point.out_per_s),
@@ -103,6 +102,6 @@ def _load_cells(point: PointResult) -> list[str]:
             ]
         ),
         number(jobs_cpu(point)) if point.processes else "",
-        number(sum(memory)) if memory else "",
+        number(jobs_mib(point)) if point.processes else "",
         number(point.checkpoint_mib),
     ]
