@@ -222,6 +222,8 @@ def variants(plan: Plan) -> list[tuple[str, Settings]]:
 def without_engines(plan: Plan, missing: Container[str]) -> tuple[Plan, list[str]]:
     """Return the plan without the variants whose engine is missing, and their names."""
     absent = [name for name, settings in variants(plan) if settings.engine in missing]
+    if not absent:
+        return plan, []
     left = tuple(variant for variant in plan.variants if variant.name not in absent)
     if not left:
         raise PersonError("none of the plan's engines is installed: run python -m loadtest peers --install.")

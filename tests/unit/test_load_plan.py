@@ -149,6 +149,8 @@ def test_variants_of_engines_that_are_missing_are_left_out(tmp_path: Path) -> No
     assert ([name for name, _ in variants(left)], absent) == (["spark"], ["it"])
     with pytest.raises(PersonError, match="none of the plan's engines"):
         without_engines(plan, {"flink", "spark"})
+    alone = load_plan(written(tmp_path, "jobs: [overheating]\n"))
+    assert without_engines(alone, {"flink"}) == (alone, [])
 
 
 def test_the_truth_has_the_alerts_of_the_rules_that_run(tmp_path: Path) -> None:
