@@ -23,7 +23,7 @@ from events.records import RackReading
 from spark_jobs.dead_letters import with_letters
 from spark_jobs.kafka import RECORD
 from spark_jobs.parsing import parse
-from spark_jobs.quick_reading import QuickReader
+from spark_jobs.quick_reading import QuickReader, called_once, short_value, structs
 
 IN_A_ROW = 3
 
@@ -54,7 +54,8 @@ _PACK = T.StructType([
     T.StructField("rack_id", T.StringType()),
     *(T.StructField(name, T.ArrayType(of)) for name, of in _READINGS.items()),
 ])  # fmt: skip
-_PACK_OR_DOUBTFUL = T.StructType().add("pack", _PACK).add("doubtful", RECORD)
+_LISTS = {"rack_id": "rack_id", **{f"{name}_list": name for name in _READINGS}}
+_GOOD_AND_PACK = T.StructType().add("good", T.BooleanType()).add("pack", _PACK)
 _CHANGE = (
     T.StructType(list(_LETTER.fields))
     .add("subject", T.StringType())
@@ -108,8 +109,19 @@ def packed_readings(raw: DataFrame, source_topic: str) -> DataFrame:
     `event_time` (epoch microseconds), `temperature_c` and `site_id`; `letter_key` and `letter`.
     State in Python is handed its rows one by one, in pandas too, at some 5 µs each: a row must hold many readings.
     """
-    rows = (
-        raw.select(*RECORD.names).mapInArrow(_read_and_pack, _PACK_OR_DOUBTFUL).select("pack", "doubtful.*")
+    read_and_pack = called_once(_read_and_pack, _GOOD_AND_PACK)
+    read = raw.select(
+        *RECORD.names,
+        read_and_pack(short_value(), "timestamp", "partition", "offset").alias("quick"),
+    )
+    good, pack = F.col("quick.good"), F.col("quick.pack")
+    rows = read.where(~good | pack.isNotNull()).select(
+        "key",
+        F.when(~good, F.col("value")).alias("value"),
+        "partition",
+        "offset",
+        "timestamp",
+        pack.alias("pack"),
     )
     parsed = parse(rows, RackReading, keep=("pack",))
     error = F.when(F.col("pack").isNull(), F.col("error"))
@@ -136,35 +148,30 @@ def stateful_overheating_changes(packed: DataFrame) -> DataFrame:
     return changes.withColumn("event_time", instant).withColumn("evidence", evidence)
 
 
-def _read_and_pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put the readings of a rack into one row with lists, and a record that is not surely good into its own."""
+def _read_and_pack(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+    """Tell which values are surely good, and put the readings of a rack into lists, at the place of its first one."""
     reader = QuickReader(RackReading)
-    pack, doubtful = (
-        to_arrow_type(_PACK_OR_DOUBTFUL[name].dataType, timezone="UTC") for name in ("pack", "doubtful")
-    )
-    for batch in batches:
-        good, fields = reader.read(batch["value"], _READ)
-        place = batch.filter(good)
-        append_ms = pc.divide(place["timestamp"].cast(pa.int64()), 1000)
-        event_time = fields["event_time"].cast(pa.int64())
-        readings = pa.table({**{name: fields[name] for name in _READ}, "event_time": event_time, "append_ms": append_ms,
-                             "partition": place["partition"], "offset": place["offset"]})  # fmt: skip
+    fields = list(to_arrow_type(_GOOD_AND_PACK, timezone="UTC"))
+    pack = list(fields[1].type)
+    for values, timestamps, partitions, offsets in batches:
+        good, found = reader.read(values, _READ)
+        readings = pa.table({
+            **{name: found[name] for name in _READ},
+            "event_time": found["event_time"].cast(pa.int64()),
+            "append_ms": pc.divide(timestamps.filter(good).cast(pa.int64()), 1000),
+            "partition": partitions.filter(good),
+            "offset": offsets.filter(good),
+            "place": pc.indices_nonzero(good),
+        })  # fmt: skip
         lists = readings.group_by("rack_id", use_threads=False).aggregate(
-            [(name, "list") for name in _READINGS]
+            [("place", "first"), *((name, "list") for name in _READINGS)]
         )
-        packs = [lists["rack_id"], *(lists[f"{name}_list"] for name in _READINGS)]
-        rest = batch.filter(pc.invert(good))
-        alone = pa.StructArray.from_arrays(rest.columns, fields=list(doubtful))
-        together = pa.StructArray.from_arrays(
-            [column.combine_chunks() for column in packs], fields=list(pack)
+        packs = pa.record_batch(
+            [lists[name].combine_chunks() for name in _LISTS], names=list(_LISTS.values())
         )
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.concat_arrays([together, pa.nulls(len(alone), pack)]),
-                pa.concat_arrays([pa.nulls(len(together), doubtful), alone]),
-            ],
-            names=_PACK_OR_DOUBTFUL.names,
-        )
+        places = pa.array(range(len(values)), pa.uint64())
+        rows = pc.index_in(places, value_set=lists["place_first"].combine_chunks())
+        yield pa.StructArray.from_arrays([good, structs(rows, packs, pack)], fields=fields)
 
 
 class OverheatingProcessor(StatefulProcessor):

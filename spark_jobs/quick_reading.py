@@ -5,7 +5,7 @@ otherwise: what it calls good is good there too, with the same fields (the tests
 and everything else is doubtful and goes through `parsing`, whose verdict and words count.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta, Raw
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
@@ -43,35 +43,23 @@ def parse_quickly(
 ) -> DataFrame:
     """Return what `parsing.parse` returns, sooner. Rows stay in their order.
 
-    With `fields` named, good records have only those of the record's, and of Kafka's columns `timestamp`, `partition`
-    and `offset`: what a plan does not need is not carried between the JVM and Python.
+    With `fields` named, good records have only those of the record's: what a plan does not need is not carried back
+    from Python.
     """
     if not can_judge(record):
         return parse(raw, record)
     schema = spark_schema(record)
     quick = T.StructType([field for field in schema if fields is None or field.name in fields])
-    out = T.StructType([*RECORD.fields, T.StructField("quick", quick)])
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(values: Iterator[pa.Array]) -> Iterator[pa.Array]:
         reader = QuickReader(record)
-        for batch in batches:
-            good, columns = reader.read(batch["value"], quick.names)
-            # A doubtful row takes the place of no good one: an index of null gives nulls.
-            place = pc.if_else(good, pc.subtract(pc.cumulative_sum(good.cast(pa.int64())), 1), None)
-            found = pa.StructArray.from_arrays(
-                [column.take(place) for column in columns.columns],
-                fields=list(_arrow(quick)),
-                mask=pc.invert(good),
-            )
-            raw_columns = [
-                pc.if_else(good, pa.scalar(None, column.type), column)
-                if fields is not None and name in ("key", "value")
-                else column
-                for name, column in zip(RECORD.names, batch.columns, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays([*raw_columns, found], names=out.names)
+        for batch in values:
+            good, columns = reader.read(batch, quick.names)
+            # The good ones were found one after the other.
+            rows = pc.if_else(good, pc.subtract(pc.cumulative_sum(good.cast(pa.int64())), 1), None)
+            yield structs(rows, columns, list(_arrow(quick)))
 
-    rows = raw.select(*RECORD.names).mapInArrow(read, out)
+    rows = raw.select(*RECORD.names).withColumn("quick", called_once(read, quick)(short_value()))
     good = F.col("quick").isNotNull()
     doubtful = rows.withColumn("whole", F.col("value")).withColumn("value", F.when(~good, F.col("value")))
     parsed = parse(doubtful, record, keep=("whole", "quick"))
@@ -82,23 +70,23 @@ def parse_quickly(
     )  # fmt: skip
 
 
-def suspects(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
-    """Return the records of a topic of which something may be wrong, if only that they are from the future."""
-    if not can_judge(record):
-        return raw
-    times = [name for name in ("event_time",) if name in spark_schema(record).names]
+def short_value() -> Column:
+    """Return the column `value` where Python reads it: a batch of ten thousand stays within ten megabytes."""
+    return F.when(F.octet_length("value") <= LONGEST_BYTES, F.col("value"))
 
-    def doubt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = QuickReader(record)
-        for batch in batches:
-            good, columns = reader.read(batch["value"], times)
-            fine = good
-            if times:
-                ahead = pc.greater(columns["event_time"], batch["timestamp"].filter(good))
-                fine = pc.replace_with_mask(good, good, pc.invert(ahead))
-            yield batch.filter(pc.invert(fine))
 
-    return raw.select(*RECORD.names).mapInArrow(doubt, RECORD)
+def called_once(function: Callable[..., Iterator[pa.Array]], returns: T.StructType) -> Callable[..., Column]:
+    """Return a function over columns out of one over batches of Arrow arrays, to use in one projection.
+
+    Spark may copy what is sure to come to the same into each place that uses it, and so do the work twice.
+    """
+    return F.arrow_udf(function, returns).asNondeterministic()  # type: ignore[attr-defined, no-any-return] # not in its types yet
+
+
+def structs(rows: pa.Array, found: pa.RecordBatch, fields: list[pa.Field]) -> pa.StructArray:
+    """Return the `rows` of what was found, by their numbers, as structs of the fields; null where a number is null."""
+    columns = [found[field.name].take(rows) for field in fields]
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=rows.is_null())
 
 
 def can_judge(record: type[msgspec.Struct]) -> bool:

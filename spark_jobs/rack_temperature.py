@@ -55,6 +55,7 @@ def _records(readings: DataFrame, options: JobOptions) -> DataFrame:
     return temperatures.select(*to_record(key, *[F.col(name) for name in temperatures.columns]))
 
 
+_FIELDS = ("rack_id", "event_time", "temperature_c")
 JOB = Job(
     name="rack_temperature",
     source=RACK_READINGS,
@@ -65,7 +66,7 @@ JOB = Job(
     defaults={"slide": "5 minutes"},
     plans={
         Trigger.REAL_TIME: Plan("real-time", _records, ("update",)),
-        Trigger.MICRO_BATCH: Plan("micro-batch", _records, ("update", "append")),
-        Trigger.AVAILABLE_NOW: Plan("micro-batch", _records, ("update", "append")),
+        Trigger.MICRO_BATCH: Plan("micro-batch", _records, ("update", "append"), fields=_FIELDS),
+        Trigger.AVAILABLE_NOW: Plan("micro-batch", _records, ("update", "append"), fields=_FIELDS),
     },
 )

@@ -24,9 +24,10 @@ from spark_jobs import checkpoints, kafka, parsing
 from spark_jobs.dead_letters import dead_letters
 from spark_jobs.job import Job, JobOptions, Plan
 from spark_jobs.progress import ProgressLog
-from spark_jobs.quick_reading import parse_quickly, suspects
+from spark_jobs.quick_reading import parse_quickly
 from spark_jobs.session import NOT_ON_A_DISK, new_session
 from spark_jobs.triggers import Trigger
+from spark_jobs.usual_form import suspects
 
 LETTERS_EVERY = timedelta(seconds=2)
 """Dead letters are not urgent: their micro-batches need not take the processors that results are waiting for."""

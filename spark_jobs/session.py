@@ -54,8 +54,9 @@ CONFIG = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Letters are large: a batch of ten thousand of them is more than a worker should hold.
-    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
+    # No bound (the default is 64 MB): to know a batch's size Spark looks at all its columns for every row, a third of
+    # what handing it to Python costs. Values that go there are short (`quick_reading`), and so are ids.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -93,6 +94,12 @@ class Running:
         return [process for process in self.started if _runs(process)]
 
 
+def logged_in(text: str) -> list[dict[str, Any]]:
+    """Return the alerts of a demo's output. Its last line may be half written while the demo runs."""
+    whole, _, _ = text.rpartition("\n")
+    return [msgspec.json.decode(line) for line in whole.splitlines() if line.startswith("{")]
+
+
 def _runs(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -134,7 +141,7 @@ def test_everything_due_comes_out_and_a_tampered_truth_would_be_noticed(tmp_path
         assert running.survivors() == []
     assert "0 missing, 0 wrong" in text
     assert f"localhost:{port}" in text
-    logged = [msgspec.json.decode(line) for line in text.splitlines() if line.startswith("{")]
+    logged = logged_in(text)
     told = read_truth(running.home / "truth.jsonl")
     sure = [alert for alert in told.alerts if not alert.get("either")]
     assert len(sure) >= 40
@@ -159,7 +166,7 @@ def test_everything_due_comes_out_and_a_tampered_truth_would_be_noticed(tmp_path
 
 def ms_since_first_alert(running: Running) -> int:
     running.note()
-    logged = [msgspec.json.decode(line) for line in running.text().splitlines() if line.startswith("{")]
+    logged = logged_in(running.text())
     return now_ms() - to_ms(logged[0]["first_seen_time"]) if logged else 0
 
 

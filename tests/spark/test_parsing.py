@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 
 from events.records import AdImpression, RackReading, encode
 from spark_jobs.parsing import parse, readable, reject_future, unreadable
-from spark_jobs.quick_reading import parse_quickly, suspects
+from spark_jobs.quick_reading import parse_quickly
+from spark_jobs.usual_form import suspects
 from tests.spark.histories import COLD, reading
 from tests.spark.tables import READERS, Reader, both_readers, kafka_table, with_field, without
 
@@ -286,4 +287,4 @@ def test_a_value_is_parsed_once(spark: SparkSession, reader: Reader) -> None:
     averages = good.groupBy("rack_id").agg(F.avg("temperature_c"), F.max("event_time"))
     plan = averages._jdf.queryExecution().executedPlan().toString()
     assert plan.count("StructField(temperature_c,DoubleType") == 1, plan
-    assert plan.count("MapInArrow ") == (reader is parse_quickly), plan
+    assert plan.count("ArrowEvalPython ") == (reader is parse_quickly), plan
