@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from loadtest.plan import Point
+from loadtest.plan import Point, Settings
 
 INPUT_BYTES = 320
 """A record in the broker's log, with its index and some copies."""
 OUTPUT_BYTES = 900
 """A record's share of outputs, in the broker and in the consumer's file, where every record gives some."""
+ROW_PER_RECORD = ("ad_attribution", "deduplicate")
+"""The jobs that do so in micro-batches too; others write a row per key and batch."""
 SPARE_BYTES = 2 * 10**9
 """Checkpoints, logs, Spark's shuffle, and room for the machine to breathe."""
 PROGRAMS_BYTES = int(3.5 * 2**30)
@@ -27,11 +29,16 @@ class Needs:
 
 def needs(points: Iterable[Point]) -> Needs:
     """Return what the points take."""
-    records = [point.records for point in points]
+    found = list(points)
     return Needs(
-        disk=SPARE_BYTES + sum(records) * (INPUT_BYTES + OUTPUT_BYTES),
-        memory=PROGRAMS_BYTES + max(records, default=0) * TRUTH_BYTES,
+        disk=SPARE_BYTES + sum(point.records * _disk_bytes(point.settings) for point in found),
+        memory=PROGRAMS_BYTES + max((point.records for point in found), default=0) * TRUTH_BYTES,
     )
+
+
+def _disk_bytes(settings: Settings) -> int:
+    few = settings.ends_itself and not set(settings.jobs) & set(ROW_PER_RECORD)
+    return INPUT_BYTES + (0 if few else OUTPUT_BYTES)
 
 
 def shortage(wanted: Needs, free_disk: int, free_memory: int) -> str | None:

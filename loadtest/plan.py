@@ -33,14 +33,9 @@ INTERVALS = ("--window", "--slide", "--watermark", "--gap")
 INTERVAL = re.compile(r"^\d+ (millisecond|second|minute|hour|day)s?$")
 
 
-RULES = {
-    "overheating": "rack-overheating",
-    "weak_signal": "weak-signal",
-    "lost_signal": "lost-signal",
-    "silent_sensor": "silent-sensor",
-}
-"""Which rule's alerts a job writes."""
 _SENT = {kind.topic for kinds in TOPICS.values() for kind in kinds}
+RULES = {job.name: job.rule().name for job in JOBS.values() if job.rule and job.source in _SENT}
+"""Which rule's alerts a job writes, of those that follow from what the producer sends."""
 
 
 class Gates(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
@@ -79,6 +74,8 @@ class Settings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     shape: AnyShape | None = None
     count: Count | None = None
     """Catch-up: so many events are there before the jobs start; there is no rate then."""
+    kill_at: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    """Of a catch-up in micro-batches: when this share is read, the jobs die as by a power cut, and start again."""
     warm_up: Seconds = 20.0
     """Seconds of load that are not measured."""
     duration: Annotated[float, Meta(gt=0)] = 60.0
@@ -249,6 +246,8 @@ def _complaints(settings: Settings) -> Iterator[tuple[str, str]]:
             yield f"jobs[{i}]", f"{name} reads what other jobs write, which no producer sends"
     if settings.count and settings.shape:
         yield "shape", "a catch-up (count) has no rate that could have a shape"
+    if settings.kill_at and not settings.ends_itself:
+        yield "kill_at", "only a catch-up (count) in micro-batches is killed"
     if settings.engine != "spark":
         if settings.jobs != ("overheating",):
             yield "jobs", f"{settings.engine} has one job, overheating"

@@ -30,7 +30,7 @@ from loadtest.measure.raw_files import write_raw
 from loadtest.measure.result import RESULT, PointResult, save
 from loadtest.measure.sampler import Sampler
 from loadtest.plan import Gates, Point
-from loadtest.processes import PYTHON_M, environment
+from loadtest.processes import PYTHON_M, environment, kill
 from loadtest.programs import Programs
 from spark_jobs.job import JobOptions
 from spark_jobs.registry import JOBS
@@ -100,6 +100,7 @@ class OnePoint:
             )
             stack.enter_context(sampler)
             command, by, words = self._jobs()
+            killed_ms = self._until_killed(command, sampler) if self._settings.kill_at else None
             with self._programs.running("jobs", *command, by=by) as jobs:
                 sampler.add("jobs", jobs.pid)
                 started_ms = now_ms()
@@ -115,10 +116,11 @@ class OnePoint:
                         sampler.add("producer", sender.pid)
                         self._while_sending(sender)
                 self._drain(jobs if self._settings.ends_itself else None, sampler)
+        starts_ms = (killed_ms or started_ms, started_ms if killed_ms else None)
         summary = left.summary(self._programs.log("producer"))
         sampler.write(self._file("samples.csv"))
         self._say("working out the result")
-        return self._result(began, started_ms, summary, sampler)
+        return self._result(began, starts_ms, summary, sampler)
 
     def _jobs(self) -> tuple[list[str], tuple[str, ...], list[str]]:
         """Return the command of what decides, what runs the command, and the words that say that it runs."""
@@ -129,17 +131,43 @@ class OnePoint:
         options = commands.peer(self._folder, self._bench.broker.bootstrap, self._prefix)
         return options, peers.command(settings.engine), ["running"]
 
-    def _result(self, began: str, started_ms: int, summary: dict[str, Any], sampler: Sampler) -> PointResult:
+    def _until_killed(self, command: list[str], sampler: Sampler) -> int:
+        """Run the jobs until they have read their share, kill them, and return when they started."""
+        started_ms, due = now_ms(), (self._settings.kill_at or 0) * (self._settings.count or 0)
+        with self._programs.running("killed-jobs", *command) as jobs:
+            sampler.add("jobs", jobs.pid)
+            while self._read() < due:
+                self._say("catching up, to be killed")
+                if jobs.poll() is not None:
+                    raise PersonError(
+                        "the jobs ended before they could be killed "
+                        f"({self._programs.words('killed-jobs')}): raise count, or lower kill_at."
+                    )
+                time.sleep(STEP_S)
+            kill(jobs.pid)
+        return started_ms
+
+    def _read(self) -> int:
+        """Return how much the jobs have read, by Spark's word; of several jobs what the last of them has."""
+        progress = left.progress(self._file(commands.PROGRESS))
+        main = [progress.get(name) for name in self._settings.jobs]
+        return min(lag.reached(rows[-1]) if rows else 0 for rows in main)
+
+    def _result(
+        self, began: str, starts_ms: tuple[int, int | None], summary: dict[str, Any], sampler: Sampler
+    ) -> PointResult:
         point, servers = self._point, self._bench.broker.bootstrap
         collected: list[Output] = list(outputs(self._file("outputs.bin")))
         rows = analysis.decode(collected)
         names, closing = [topic.name for topic in self._sinks], Closing(self._settings)
-        wanted = {
-            key
-            for o, row in zip(collected, rows, strict=True)
-            for key in analysis.keys_of(closing, names[o.topic], row)
-        }
-        deciders = deciding.Deciders(wanted, deciding.Windows(*windows_of(self._settings)))
+        deciders = None
+        if not self._settings.count:
+            wanted = {
+                key
+                for o, row in zip(collected, rows, strict=True)
+                for key in analysis.keys_of(closing, names[o.topic], row)
+            }
+            deciders = deciding.Deciders(wanted, deciding.Windows(*windows_of(self._settings)))
         inputs = read_inputs(servers, self._prefix, self._sources, deciders)
         seen: dict[str, list[Any]] = {name: [] for name in names}
         for output, row in zip(collected, rows, strict=True):
@@ -147,13 +175,14 @@ class OnePoint:
         checkpoint = self._file("checkpoint")
         raw = analysis.Raw(
             began=began,
-            started_ms=started_ms,
+            started_ms=starts_ms[0],
+            restarted_ms=starts_ms[1],
             sent=summary,
             sinks=self._sinks,
             outputs=collected,
             rows=rows,
             inputs=inputs,
-            found=deciders.found,
+            found=deciders.found if deciders else {},
             compared=judge(self._settings, left.truth(self._file(commands.TRUTH)), seen)
             if self._settings.truth
             else {},

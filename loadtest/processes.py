@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from events.cli import PersonError
 
@@ -67,3 +69,13 @@ def running(
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+
+
+def kill(pid: int) -> None:
+    """End a program and all that it started, as a power cut would."""
+    parent = psutil.Process(pid)
+    family = [parent, *parent.children(recursive=True)]
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(family, timeout=STOP_SECONDS)

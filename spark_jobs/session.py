@@ -44,7 +44,7 @@ CONFIG = {
     # A process killed in its very first batch leaves files behind without having committed anything.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     # How long Real-time Mode's shuffle waits before it flushes: most of a record's latency by default (50 ms).
-    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "5",
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
     # As every reader of Parquet has them, and to the microsecond; the default is an old format of Spark's own.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Bounded progress history; the jobs of a session are few and run for weeks.

@@ -28,7 +28,7 @@ class Raw:
 
     began: str
     started_ms: int
-    """When the jobs said that they run."""
+    """When the jobs said that they run; in a catch-up that ends by itself, when they were started."""
     sent: Mapping[str, Any]
     """The producer's summary."""
     sinks: Sequence[Topic]
@@ -44,6 +44,8 @@ class Raw:
     samples: Sequence[tuple[float, str, float, float]]
     checkpoint_bytes: int = 0
     flushes: int = 0
+    restarted_ms: int | None = None
+    """When they were started again after a kill."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,7 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
         and begin_ms <= (seen_ms := output.seen_ms) < end_ms
     ]
     whole, warm_per_s = _catch_up(point, raw, batches)
+    first_s = catching_up.first_batches_s(batches, [raw.started_ms, raw.restarted_ms])
     seen = sum(begin_ms <= output.seen_ms < end_ms for output in raw.outputs)
     appended = np.asarray(raw.inputs.append_ms)
     result = PointResult(
@@ -116,6 +119,8 @@ def analyse(point: Point, raw: Raw, bounds: Gates) -> Analysis:
         generator_slip_ms=raw.sent["max_slip_ms"],
         whole_per_s=whole,
         warm_per_s=warm_per_s,
+        start_s=first_s[0] if settings.ends_itself else None,
+        recovery_s=first_s[1],
         processes={
             name: Process(cpu_percent=round(cpu, 1), rss_mib=round(rss, 1))
             for name, (cpu, rss) in sampler.mean_and_most(raw.samples, begin_ms / 1000, end_ms / 1000).items()

@@ -3,13 +3,36 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from loadtest.measure.lag import end_ms as ended_ms
 
-def by_batches(
-    batches: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> tuple[float | None, float | None]:
-    """Return records a second of all batches (Spark's progress by query), and without the first; None for no batch."""
+Batches = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Spark's progress by query."""
+
+
+def by_batches(batches: Batches) -> tuple[float | None, float | None]:
+    """Return records a second of all batches, and without the first of each start; None for no batch."""
     rows = [b for read in batches.values() for b in read if b["numInputRows"]]
-    return _per_second(rows), _per_second(rows[1:])
+    cold = [b for read in batches.values() for b in _firsts(read)]
+    return _per_second(rows), _per_second([b for b in rows if b not in cold])
+
+
+def first_batches_s(batches: Batches, starts_ms: Sequence[int | None]) -> list[float | None]:
+    """Return the seconds from each start to the end of the first batch after it; the last one's, of several queries."""
+    firsts = [_firsts(read) for read in batches.values()]
+    found: list[float | None] = []
+    for i, start_ms in enumerate(starts_ms):
+        ends = [ended_ms(rows[i]) for rows in firsts if len(rows) > i]
+        found.append((max(ends) - start_ms) / 1000 if ends and start_ms is not None else None)
+    return found
+
+
+def _firsts(batches: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the first batch that read anything of each start of a query."""
+    by_start: dict[Any, Mapping[str, Any]] = {}
+    for batch in batches:
+        if batch["numInputRows"]:
+            by_start.setdefault(batch["runId"], batch)
+    return list(by_start.values())
 
 
 def by_outputs(count: int, started_ms: float, seen_ms: Sequence[float]) -> tuple[float | None, float | None]:

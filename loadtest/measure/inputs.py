@@ -34,19 +34,22 @@ class Inputs:
         return len(self.append_ms)
 
 
-def read_inputs(servers: str, prefix: str, topics: Sequence[Topic], deciders: Deciders) -> Inputs:
-    """Read the topics to their ends, and hand each readable record to the deciders."""
+def read_inputs(servers: str, prefix: str, topics: Sequence[Topic], deciders: Deciders | None) -> Inputs:
+    """Read the topics to their ends, and hand each readable record to the deciders.
+
+    Without deciders, as in a catch-up, whose records are due at no time, nothing is decoded.
+    """
     inputs = Inputs()
     for topic in topics:
         decoder = msgspec.json.Decoder(topic.record)
         for append_ms, value in _records(servers, prefix + topic.name):
-            record = _decoded(decoder, value)
+            record = _decoded(decoder, value) if deciders else None
             text = getattr(record, "scheduled_time", None)
             scheduled_ms = NEVER if text is None else to_ms(text)
             inputs.scheduled_ms.append(scheduled_ms)
             inputs.append_ms.append(append_ms)
             inputs.by_topic[prefix + topic.name] += 1
-            if record is not None:
+            if deciders and record is not None:
                 deciders.take(topic.name, record, scheduled_ms, append_ms)
     return inputs
 

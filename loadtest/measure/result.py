@@ -71,6 +71,10 @@ class PointResult(Struct, kw_only=True, frozen=True):
     whole_per_s: float | None = None
     """Catch-up: records a second from the start; `warm_per_s` without the first batch, or the first third."""
     warm_per_s: float | None = None
+    start_s: float | None = None
+    """Catch-up in micro-batches: from the start of the jobs to the end of their first batch."""
+    recovery_s: float | None = None
+    """The same of the start after a kill, with the state that is there by then."""
     processes: dict[str, Process] = {}
     batches: Batches | None = None
     checkpoint_mib: float = 0.0

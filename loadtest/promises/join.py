@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 
 import producer
 from demo.clickstream import compare_attributions
 from demo.comparison import Comparison
 from events import topics
 from events.cli import PersonError
-from loadtest.processes import produce, running, start
+from loadtest.processes import kill, produce, running, start
 from loadtest.promises.speed import Bench, read_all
 
 SCENARIO = Path(producer.__file__).parent / "scenarios" / "join.yaml"
@@ -62,16 +61,16 @@ def through_kills(bench: Bench, load: Load) -> Result:
     scale = HOURS * 3600 / (load.count / load.rate)
     live = [*_scenario(load, truth), f"--rate={load.rate}", f"--time-scale={scale:.0f}"]
     with running(bench.folder / f"{prefix}producer.log", env, "producer", "run", *live) as sender:
-        for kill in range(KILLS):
+        for killed in range(KILLS):
             job = start(log, env, *_job(bench, load, prefix, "micro-batch"))
             try:
-                _wait(partial(_in_a_batch_after, bench, prefix, kill + 1), "the job began no batch")
+                _wait(partial(_in_a_batch_after, bench, prefix, killed + 1), "the job began no batch")
             finally:
-                _kill(job.pid)
+                kill(job.pid)
             if sender.poll() is not None:
                 # After a start, watermarks move again only when both topics bring something.
-                raise PersonError(f"all was sent before kill {kill + 1} of {KILLS}: choose a lower --rate.")
-            bench.say(f"  killed in the middle of a batch, {kill + 1} of {KILLS}")
+                raise PersonError(f"all was sent before kill {killed + 1} of {KILLS}: choose a lower --rate.")
+            bench.say(f"  killed in the middle of a batch, {killed + 1} of {KILLS}")
         with running(log, env, *_job(bench, load, prefix, "micro-batch")) as last:
             _wait(lambda: sender.poll() is not None, "the producer did not end")
             if sender.returncode:
@@ -109,18 +108,6 @@ def _in_a_batch_after(bench: Bench, prefix: str, done: int) -> bool:
 def _numbers(bench: Bench, prefix: str, kind: str) -> list[str]:
     query = bench.folder / prefix / "ad_attribution" / "micro-batch"
     return [file.name for file in query.glob(f"*/{prefix}/{kind}/*") if file.name.isdigit()]
-
-
-def _kill(pid: int) -> None:
-    """End a program and all that it started, as a power cut would."""
-    parent = psutil.Process(pid)
-    family = [parent, *parent.children(recursive=True)]
-    for process in family:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(family, timeout=30)
 
 
 def _wait(look: Callable[[], bool], complaint: str, every_s: float = 0.05) -> None:

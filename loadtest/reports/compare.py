@@ -28,6 +28,7 @@ METRICS: dict[str, Callable[[PointResult], float | None]] = {
     "past window p99 ms": lambda p: p.past_window.p99 if p.past_window else None,
     "records/s, from start": lambda p: p.whole_per_s,
     "records/s, warm": lambda p: p.warm_per_s,
+    "recovery s": lambda p: p.recovery_s,
     "CPU of the jobs %": lambda p: jobs_cpu(p) if p.processes else None,
 }
 

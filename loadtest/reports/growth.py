@@ -20,6 +20,8 @@ WORKS: dict[str, Callable[[PointResult], int]] = {
 }
 COSTS: dict[str, Callable[[PointResult], float | None]] = {
     "records/s, warm": lambda p: p.warm_per_s,
+    "start s": lambda p: p.start_s,
+    "recovery s": lambda p: p.recovery_s,
     "p99 ms": lambda p: p.from_schedule.p99 if p.from_schedule else None,
     "batch p50 ms": lambda p: p.batches.p50_ms if p.batches else None,
     "state MiB": lambda p: p.batches.state_mib if p.batches else None,

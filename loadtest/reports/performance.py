@@ -6,9 +6,10 @@ from pathlib import Path
 from events.cli import PersonError
 from loadtest.measure.result import Saved
 from loadtest.reports.compare import figures, interval, number
+from loadtest.reports.growth import curves, slope
 
 BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
-_SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, from start", "records/s, warm")
+_SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, from start", "records/s, warm", "recovery s")
 
 
 def update(page: Path, runs: Sequence[Saved]) -> None:
@@ -48,4 +49,8 @@ def rows(saved: Saved) -> list[str]:
         ]
         valid = f"{sum(point.valid for point in own)} of {len(own)}"
         found.append(f"| {saved.run.name} | {label} | {'; '.join(shown) or 'invalid'} | {valid} | {day} |")
+    work, grown = curves(saved.points)
+    if grown:
+        slopes = "; ".join(f"{cost}: {slope(curve):.2f}" for cost, curve in grown.items())
+        found.append(f"| {saved.run.name} | slopes over {work} | {slopes} | | {day} |")
     return found

@@ -103,6 +103,33 @@ def test_a_tiny_plan_gives_a_valid_point_and_a_report(home: Path) -> None:
     assert not (saved.folder / "kafka").exists()
 
 
+KILLED = """
+jobs: [overheating]
+trigger: micro-batch
+count: 6000
+kill_at: 0.5
+racks: 20
+faults:
+  - {fault: overheating, racks: 20}
+  - {fault: malformed, share: 0.01}
+options: [--records-per-batch=2000]
+"""
+
+
+def test_a_catch_up_that_is_killed_recovers_and_misses_nothing(home: Path) -> None:
+    with program(
+        "loadtest", "run", plan(home, KILLED), "--name=killed", output=home / "output.log"
+    ) as process:
+        status = process.wait(timeout=300)
+    assert status == 0, (home / "output.log").read_text(encoding="utf-8")
+    (point,) = held(home, "killed").points
+    assert point.valid, point.reasons
+    assert point.start_s is not None
+    assert point.recovery_s is not None
+    assert point.start_s > 1
+    assert point.recovery_s > 1
+
+
 def test_ctrl_c_leaves_a_report_and_no_process(home: Path) -> None:
     text = PLAN.replace("duration: 6", "duration: 600")
     with program("loadtest", "run", plan(home, text), "--name=cut", output=home / "output.log") as process:

@@ -119,8 +119,9 @@ def test_a_catch_up_is_told_in_records_a_second_with_and_without_its_first_batch
     material.batches = {
         "overheating": [
             {
-                "timestamp": "2026-11-21T06:26:00.000Z", "batchDuration": took, "numInputRows": reached - before,
-                "sources": [{"endOffset": {"t": {"0": reached}}}], "stateOperators": STATE, "late_records": None,
+                "runId": "a", "timestamp": "2026-11-21T06:26:00.000Z", "batchDuration": took,
+                "numInputRows": reached - before, "sources": [{"endOffset": {"t": {"0": reached}}}],
+                "stateOperators": STATE, "late_records": None,
             }
             for (reached, took), before in zip(ends, (0, 1000), strict=True)
         ]
@@ -134,6 +135,29 @@ def test_a_catch_up_is_told_in_records_a_second_with_and_without_its_first_batch
     assert (result.batches.state_rows, result.batches.state_mib) == (42, 3)
     material.batches["overheating"].pop()  # type: ignore[attr-defined]
     assert "2,000 of 3,000 records were not read" in analyse(point, material, Gates()).result.reasons[0]
+
+
+def test_after_a_kill_the_first_batch_of_the_second_start_is_cold_too_and_tells_the_recovery() -> None:
+    killed = Settings(jobs=("overheating",), trigger="micro-batch", count=4000, kill_at=0.5)
+    material = raw([output(1, T0_MS, 10)], [-1] * 4000)
+    # The start, how far into the minute a batch began, and how long it took.
+    taken = [("a", 10, 10_000), ("a", 20, 2000), ("b", 40, 9000), ("b", 49, 4000)]
+    material.batches = {
+        "overheating": [
+            {
+                "runId": run, "timestamp": f"2026-11-21T06:26:{second}.000Z", "batchDuration": took,
+                "numInputRows": 1000, "sources": [{"endOffset": {"t": {"0": 1000 * number}}}], "stateOperators": STATE,
+                "late_records": None,
+            }
+            for number, (run, second, took) in enumerate(taken, start=1)
+        ]
+    }  # fmt: skip
+    material.started_ms, material.restarted_ms = T0_MS + 4000, T0_MS + 30_000
+    result = analyse(Point("", 0.0, 0, killed), material, Gates()).result
+    assert result.valid, result.reasons
+    assert (result.start_s, result.recovery_s) == (16, 19)
+    assert result.whole_per_s == pytest.approx(4000 / 25)
+    assert result.warm_per_s == pytest.approx(2000 / 6)
 
 
 def test_a_catch_up_that_does_not_end_by_itself_is_told_by_when_its_outputs_came() -> None:
@@ -189,6 +213,14 @@ def test_what_a_plan_takes_grows_with_its_records() -> None:
     )
     assert large.disk - small.disk > 1_000_000 * 300  # a million records more, of over 300 bytes each
     assert large.memory > small.memory
+
+
+def test_a_catch_up_of_keyed_results_takes_the_disk_of_its_inputs_alone() -> None:
+    by_job = {
+        job: needs([Point("", 0.0, 0, Settings(jobs=(job,), trigger="micro-batch", count=10**6))]).disk
+        for job in ("rack_temperature", "ad_attribution")
+    }
+    assert by_job["ad_attribution"] - by_job["rack_temperature"] == 900 * 10**6
 
 
 def test_too_little_disk_or_memory_is_said_beforehand() -> None:

@@ -61,6 +61,10 @@ def test_the_plans_that_are_here_can_be_run(path: Path, tmp_path: Path) -> None:
             "jobs: [overheating]\ntrigger: micro-batch\nfaults:\n  - {fault: latte}\n",
             "line 4 of the load plan {} (faults[0].fault): ",
         ),
+        (
+            "jobs: [overheating]\ncount: 9\nkill_at: 0.5\n",
+            "line 3 of the load plan {} (kill_at): only a catch-up (count) in micro-batches is killed.",
+        ),
         ("jobs: [rack_temperature]\nengine: flink\n", "(jobs): flink has one job, overheating."),
         (
             "jobs: [overheating]\nengine: quix\ntrigger: micro-batch\n",

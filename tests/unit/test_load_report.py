@@ -20,6 +20,7 @@ from loadtest.measure.result import RESULT, RUN, PointResult, Process, Run, load
 from loadtest.needs import Needs
 from loadtest.plan import Point, load_plan
 from loadtest.point import Bench
+from loadtest.reports.performance import rows
 from loadtest.reports.report import write_report
 
 GOOD, BAD = Gate("a gate", True, "all of it"), Gate("the counts are right", False, "7 missing")
@@ -96,7 +97,8 @@ def test_costs_over_growing_work_have_their_slopes(tmp_path: Path) -> None:
     points = [
         msgspec.structs.replace(
             result(100, repeat=repeat, variant=f"{racks}"), racks=racks, checkpoint_mib=racks / 20,
-            from_schedule=None, processes={"jobs (JVM)": Process(cpu_percent=1, rss_mib=600 + repeat)},
+            from_schedule=None, recovery_s=10 + repeat * 4,
+            processes={"jobs (JVM)": Process(cpu_percent=1, rss_mib=600 + repeat)},
         )
         for racks in (100, 1000, 10_000) for repeat in (0, 1)
     ]  # fmt: skip
@@ -104,13 +106,16 @@ def test_costs_over_growing_work_have_their_slopes(tmp_path: Path) -> None:
     write_report(folder)
     with (folder / "growth.csv").open(encoding="utf-8") as file:
         assert list(csv.reader(file)) == [
-            ["racks", "jobs MiB", "checkpoint MiB"],
-            ["100", "600", "5"],
-            ["1,000", "600", "50"],
-            ["10,000", "600", "500"],
-            ["slope", "0.00", "1.00"],
+            ["racks", "recovery s", "jobs MiB", "checkpoint MiB"],
+            ["100", "12", "600", "5"],
+            ["1,000", "12", "600", "50"],
+            ["10,000", "12", "600", "500"],
+            ["slope", "0.00", "0.00", "1.00"],
         ]
     assert (folder / "growth.png").exists()
+    assert rows(load(folder))[-1].endswith(
+        "recovery s: 0.00; jobs MiB: 0.00; checkpoint MiB: 1.00 | | 2026-11-21 |"
+    )
 
 
 def test_an_invalid_point_has_its_reason_and_none_of_its_numbers(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ CONSUMER = {
     "log_level": "3",  # without librdkafka's warning that the admin client has no use for these
 }
 PRODUCER = {
-    "linger.ms": "5",  # as the Spark job: 5 ms at most, for a fraction of the requests
+    "linger.ms": "0",  # alerts are few and urgent
     "partitioner": "murmur2_random",  # as Java's, so that a subject's alerts lie where the contract has them
 }
 BATCH = 1000

@@ -47,7 +47,7 @@ CONSUMER = {
     "heartbeat.interval.ms": 500,  # how soon a worker learns that another came or went; by default after 3 s
 }
 PRODUCER = {
-    "linger.ms": 5,  # as the Spark job: 5 ms at most, for a fraction of the requests
+    "linger.ms": 0,  # alerts are few and urgent
     "partitioner": "murmur2_random",  # as Java's, so that a subject's alerts lie where the contract has them
 }
 COMMIT_INTERVAL_S = 5.0
