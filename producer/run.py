@@ -34,7 +34,7 @@ from producer.world import make_world
 
 LEAD_MS = 200
 """How long before its first record a paced run sets its start, in ms: the first batch is drawn meanwhile."""
-PACED_LINGER_MS = 2.0
+PACED_LINGER_MS = 5.0
 """How long a record waits for others of its batch when the rate is held: below what anyone sees."""
 FAST_LINGER_MS = 50.0
 """The same at the highest rate, where batches fill before that."""
