@@ -149,9 +149,7 @@ class OnePoint:
 
     def _read(self) -> int:
         """Return how much the jobs have read, by Spark's word; of several jobs what the last of them has."""
-        progress = left.progress(self._file(commands.PROGRESS))
-        main = [progress.get(name) for name in self._settings.jobs]
-        return min(lag.reached(rows[-1]) if rows else 0 for rows in main)
+        return min(lag.reached(rows[-1]) if rows else 0 for rows in self._main_batches())
 
     def _result(
         self, began: str, starts_ms: tuple[int, int | None], summary: dict[str, Any], sampler: Sampler
@@ -260,9 +258,12 @@ class OnePoint:
         return len(left.truth(self._file(commands.TRUTH)).get("alert", ()))
 
     def _all_read(self, sampler: Sampler) -> bool:
+        return all(rows and not lag.unread(rows[-1], sampler.ends) for rows in self._main_batches())
+
+    def _main_batches(self) -> list[list[left.Row]]:
+        """Return what Spark has said so far of the batches of each job's main query."""
         progress = left.progress(self._file(commands.PROGRESS))
-        main = [progress.get(name, []) for name in self._settings.jobs]
-        return all(rows and not lag.unread(rows[-1], sampler.ends) for rows in main)
+        return [progress.get(name, []) for name in self._settings.jobs]
 
     def _file(self, name: str) -> Path:
         return self._folder / name

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadtest.measure.lag import end_ms as ended_ms
+from loadtest.measure import lag
 
 Batches = Mapping[str, Sequence[Mapping[str, Any]]]
 """Spark's progress by query."""
@@ -21,7 +21,7 @@ def first_batches_s(batches: Batches, starts_ms: Sequence[int | None]) -> list[f
     firsts = [_firsts(read) for read in batches.values()]
     found: list[float | None] = []
     for i, start_ms in enumerate(starts_ms):
-        ends = [ended_ms(rows[i]) for rows in firsts if len(rows) > i]
+        ends = [lag.end_ms(rows[i]) for rows in firsts if len(rows) > i]
         found.append((max(ends) - start_ms) / 1000 if ends and start_ms is not None else None)
     return found
 
