@@ -21,8 +21,9 @@ from spark_jobs.alerts import alert_record
 from spark_jobs.dead_letters import or_letters
 from spark_jobs.in_a_row import changes_in_a_row
 from spark_jobs.job import Job, JobOptions, Plan
+from spark_jobs.overheating_buckets import IN_A_ROW
 from spark_jobs.overheating_rules import Heat
-from spark_jobs.overheating_state import IN_A_ROW, packed_readings, stateful_overheating_changes
+from spark_jobs.overheating_state import packed_readings, stateful_overheating_changes
 from spark_jobs.rack_rules import ordered_readings, racks_table, with_severity
 from spark_jobs.rule_state import decisions, plain_alerts
 from spark_jobs.triggers import Trigger
@@ -30,17 +31,12 @@ from spark_jobs.triggers import Trigger
 RULE = Overheating().name
 
 
-def with_threshold(rows: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
-    """Add `threshold_c` of the row's rack: 100 °C where the inventory does not name it."""
-    thresholds = racks_table(rows.sparkSession, inventory).select("rack_id", "rack.threshold_c")
-    known = rows.join(F.broadcast(thresholds), on="rack_id", how="left")
-    return known.withColumn("threshold_c", F.coalesce("threshold_c", F.lit(DEFAULT_THRESHOLD_C)))
-
-
 def with_heat(readings: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
-    """Add `threshold_c` of the rack and `hot`: whether the reading is at or above it."""
-    known = with_threshold(readings, inventory)
-    return known.withColumn("hot", F.col("temperature_c") >= F.col("threshold_c"))
+    """Add `threshold_c` of the rack, 100 °C where the inventory does not name it, and `hot`: at or above it."""
+    thresholds = racks_table(readings.sparkSession, inventory).select("rack_id", "rack.threshold_c")
+    known = readings.join(F.broadcast(thresholds), on="rack_id", how="left")
+    rated = known.withColumn("threshold_c", F.coalesce("threshold_c", F.lit(DEFAULT_THRESHOLD_C)))
+    return rated.withColumn("hot", F.col("temperature_c") >= F.col("threshold_c"))
 
 
 def overheating_changes(readings: DataFrame) -> DataFrame:
@@ -86,7 +82,7 @@ def _real_time(readings: DataFrame, options: JobOptions) -> DataFrame:
 
 def _micro_batch(raw: DataFrame, options: JobOptions) -> DataFrame:
     packed = packed_readings(raw, RACK_READINGS.name)
-    changes = stateful_overheating_changes(with_threshold(packed, options.inventory))
+    changes = stateful_overheating_changes(packed, options.inventory)
     return overheating_decisions(changes, options.inventory).select(
         *or_letters(alert_record(RULE), ALERTS.name)
     )
@@ -107,8 +103,8 @@ JOB = Job(
     rules_version="v1",
     plans={
         Trigger.REAL_TIME: Plan("real-time", _real_time, ("update",)),
-        Trigger.MICRO_BATCH: Plan("micro-batch", _micro_batch, ("update",), reads_raw=True),
-        Trigger.AVAILABLE_NOW: Plan("micro-batch", _micro_batch, ("update",), reads_raw=True),
+        Trigger.MICRO_BATCH: Plan("buckets", _micro_batch, ("update",), reads_raw=True),
+        Trigger.AVAILABLE_NOW: Plan("buckets", _micro_batch, ("update",), reads_raw=True),
     },
     rule=Overheating,
     by_rules={Trigger.MICRO_BATCH: _BY_RULES, Trigger.AVAILABLE_NOW: _BY_RULES},

@@ -4,7 +4,7 @@ A value is one row, a list grows at its end without being read, a map is looked 
 store by itself, so a large map costs only what is touched. Python's every call is a round trip to the store.
 
 Notice: Value, list and map are all tuples, also with one field. `close` clears the user's list, and only the list.
-In production: `overheating` keeps one struct in one value: one read and one write per rack and batch.
+In production: `overheating` keeps many racks in one value: one read and one write per bucket of racks and batch.
 """
 
 from collections.abc import Iterator

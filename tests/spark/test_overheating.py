@@ -20,6 +20,7 @@ from producer.oracle import overheating_alerts
 from spark_jobs.job import JobOptions
 from spark_jobs.overheating import JOB, overheating_changes, with_heat
 from spark_jobs.parsing import parse, readable
+from spark_jobs.quick_reading import LONGEST_BYTES
 from spark_jobs.triggers import Trigger
 from tests.spark.histories import AT, BELOW, COLD, HOT, by_id, deliveries, facts, interleaved, reading
 from tests.spark.streams import run_stream
@@ -199,6 +200,11 @@ def test_three_copies_of_each_of_the_last_readings_leave_room_for_the_one_before
     )
 
 
+def long_form(taken: RackReading) -> bytes:
+    """Return a reading in a form that is read in the JVM."""
+    return encode(taken)[:-1] + b',"note":"' + b"-" * LONGEST_BYTES + b'"}'
+
+
 def test_the_python_state_gives_the_alerts_of_the_oracle_over_several_batches(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -211,8 +217,9 @@ def test_the_python_state_gives_the_alerts_of_the_oracle_over_several_batches(
     topic = interleaved(random, [*histories, large])
     cuts = [0, 300, 301, 9000, len(topic)]
     unreadable = [b"no JSON", b"", b"\xff", with_field("temperature_c", '"a string"')]
+    values = [long_form(taken) if n % 7 == 0 else encode(taken) for n, taken in enumerate(topic)]
     batches = [
-        kafka_table(spark, [*map(encode, topic[start:end]), *unreadable]).withColumn(
+        kafka_table(spark, [*values[start:end], *unreadable]).withColumn(
             "offset", F.col("offset") + start * 2
         )
         for start, end in pairwise(cuts)
