@@ -37,7 +37,7 @@ def needs(points: Iterable[Point]) -> Needs:
 
 
 def _disk_bytes(settings: Settings) -> int:
-    few = settings.ends_itself and not set(settings.jobs) & set(ROW_PER_RECORD)
+    few = not settings.jobs or (settings.ends_itself and not set(settings.jobs) & set(ROW_PER_RECORD))
     return INPUT_BYTES + (0 if few else OUTPUT_BYTES)
 
 

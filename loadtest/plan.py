@@ -24,6 +24,8 @@ from spark_jobs.registry import JOBS
 Trigger = Literal["real-time", "micro-batch"]
 Engine = Literal["spark", "kafka-streams", "flink", "quix", "bytewax"]
 """What decides: this project's jobs, or one of the peers in `loadtest/peers`."""
+Sender = Literal["producer", "producer-performance"]
+"""What sends: this project's producer, or the one that Kafka measures itself with."""
 Rate = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -66,8 +68,12 @@ class Bounds(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
 class Settings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """What a point runs, and what a variant may change of it."""
 
-    jobs: Annotated[tuple[str, ...], Meta(min_length=1)]
+    jobs: tuple[str, ...]
+    """None of them: only the sending of `count` records is measured."""
     engine: Engine = "spark"
+    sender: Sender = "producer"
+    senders: Annotated[int, Meta(ge=1, le=8)] = 1
+    """Processes that send side by side, where there are no jobs."""
     trigger: Trigger = "real-time"
     rate: Rate | Annotated[tuple[Rate, ...], Meta(min_length=1)] = 1000.0
     """Events a second, all streams together; several are a point each. With a shape, the mean."""
@@ -101,9 +107,15 @@ class Settings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
         """Whether the jobs end when they have read all there is: a catch-up in micro-batches."""
         return bool(self.count) and self.trigger == "micro-batch"
 
+    def count_of(self, sender: int) -> int:
+        """Return how many of the records a sender sends, of those numbered from 0."""
+        return ((self.count or 0) + self.senders - 1 - sender) // self.senders
+
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """The producer's streams that the jobs read."""
+        """The producer's streams that the jobs read; where there are none, readings."""
+        if not self.jobs:
+            return ("racks",)
         read = {topic for name in self.jobs for topic in (JOBS[name].source, *JOBS[name].more_sources)}
         return tuple(stream for stream, kinds in TOPICS.items() if any(kind.topic in read for kind in kinds))
 
@@ -124,6 +136,8 @@ class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     name: Annotated[str, Meta(pattern=NAME)]
     jobs: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
     engine: Engine | None = None
+    sender: Sender | None = None
+    senders: Annotated[int, Meta(ge=1, le=8)] | None = None
     trigger: Trigger | None = None
     count: Count | None = None
     shape: AnyShape | None = None
@@ -244,6 +258,13 @@ def _complaints(settings: Settings) -> Iterator[tuple[str, str]]:
             yield f"jobs[{i}]", f"{name} writes files, which nothing here can follow"
         elif not {JOBS[name].source, *JOBS[name].more_sources} <= _SENT:
             yield f"jobs[{i}]", f"{name} reads what other jobs write, which no producer sends"
+    if not settings.jobs:
+        if not settings.count:
+            yield "jobs", "without any only the sending is measured, of as many records as count says"
+        if settings.truth:
+            yield "jobs", "without any there is nothing to compare: set truth to false"
+    elif settings.sender != "producer" or settings.senders > 1:
+        yield "sender" if settings.sender != "producer" else "senders", "only a plan without jobs has others"
     if settings.count and settings.shape:
         yield "shape", "a catch-up (count) has no rate that could have a shape"
     if settings.kill_at and not settings.ends_itself:

@@ -79,7 +79,7 @@ class OnePoint:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         with admin_client(servers) as admin:
-            _make_topics(admin, self._prefix, self._sources, self._settings.partitions)
+            make_topics(admin, self._prefix, self._sources, self._settings.partitions)
         create_topics(servers, self._prefix)
         self._programs.to_end("world", *commands.world(self._point, self._folder))
         catch_up = bool(self._settings.count)
@@ -272,7 +272,7 @@ class OnePoint:
         self._bench.tell(f"{self._point.label}, repeat {self._point.repeat + 1}: {what}")
 
 
-def _make_topics(admin: KafkaAdminClient, prefix: str, topics: list[Topic], partitions: int) -> None:
+def make_topics(admin: KafkaAdminClient, prefix: str, topics: list[Topic], partitions: int) -> None:
     """Make the topics that are to have another number of partitions than the contract's."""
     wanted = {
         prefix + topic.name: {"num_partitions": partitions, "replication_factor": 1, "configs": TOPIC_CONFIG}

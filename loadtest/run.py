@@ -17,9 +17,10 @@ from events.times import now_ms, to_text
 from loadtest import capacity, machine
 from loadtest.measure.result import RUN, PointResult, Run, save
 from loadtest.needs import needs, shortage
-from loadtest.plan import Plan, Point, Settings, points, variants
+from loadtest.plan import Gates, Plan, Point, Settings, points, variants
 from loadtest.point import Bench, OnePoint
 from loadtest.reports.report import write_report
+from loadtest.sending import Sending
 from loadtest.telling import Telling
 
 PLAN = "plan.yaml"
@@ -39,7 +40,7 @@ def run_plan(plan: Plan, path: Path, folder: Path) -> bool:
     with Telling(len(planned)) as telling, finishing(run, folder) as done:
         with bench(folder, telling.show) as running:
             for point in planned:
-                result = OnePoint(running, point, plan.gates).run()
+                result = _run(running, point, plan.gates)
                 valid = valid and result.valid
                 telling.finished(line(result))
         done(run)
@@ -63,7 +64,7 @@ def find_capacity(plan: Plan, path: Path, folder: Path) -> dict[str, float | Non
                 def holds(rate: float, name: str = name, settings: Settings = settings) -> bool:
                     def outcomes() -> Iterator[list[str]]:
                         for repeat in range(plan.repeats):
-                            result = OnePoint(running, Point(name, rate, repeat, settings), plan.gates).run()
+                            result = _run(running, Point(name, rate, repeat, settings), plan.gates)
                             against = capacity.complaints(result, bounds)
                             telling.finished(line(result) + (f" — {'; '.join(against)}" if against else ""))
                             yield against
@@ -145,6 +146,10 @@ def bench(folder: Path, tell: Callable[[str], None]) -> Iterator[Bench]:
         shutil.rmtree(folder / "kafka", ignore_errors=True)
 
 
+def _run(running: Bench, point: Point, bounds: Gates) -> PointResult:
+    return (OnePoint if point.settings.jobs else Sending)(running, point, bounds).run()
+
+
 def _end(number: int, _frame: FrameType | None) -> None:
     """End the run on the first signal; a second one shall not cut short the ending of what was started."""
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -161,6 +166,8 @@ def line(result: PointResult) -> str:
         return what + "invalid: " + "; ".join(result.reasons)
     if result.warm_per_s is not None:
         return what + f"{result.whole_per_s or 0:,.0f} records/s, {result.warm_per_s:,.0f} when warm"
+    if result.whole_per_s is not None:
+        return what + f"{result.whole_per_s:,.0f} records/s"
     latency = result.from_schedule or result.past_window
     if latency is None:
         return what + f"valid; {result.outputs:,} outputs"

@@ -16,6 +16,11 @@ from jars.fetch import jar_paths
 from spark_jobs import class_archive
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
+METASPACE = "-XX:MetaspaceSize=256m"
+"""Spark's classes and its generated ones fill some 170 MB; Java collects everything each time that it outgrows its guess."""
+PARALLEL = "-XX:+UseParallelGC -XX:+IgnoreUnrecognizedVMOptions -XX:-UsePSAdaptiveSurvivorSizePolicy"
+"""Its survivor spaces, left to themselves, shrink until they overflow: the old generation fills with what is short-lived,
+and a collection of it stops all for some 180 ms each minute."""
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
@@ -84,7 +89,7 @@ def new_session(
         "spark.jars": connector,
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": " ".join(
-            [f"-Dlog4j2.configurationFile={LOG4J}", _collector(java_options), java_options]
+            [f"-Dlog4j2.configurationFile={LOG4J}", METASPACE, _collector(java_options), java_options]
         ),
         "spark.sql.warehouse.dir": str((settings.rackstream_home / "warehouse").resolve()),
     }
@@ -101,12 +106,12 @@ def new_session(
 
 
 def _collector(java_options: str) -> str:
-    """Return the option for the garbage collector: with a small heap, the parallel one costs less than G1, the default.
+    """Return the options for the garbage collector: with a small heap, the parallel one costs less than G1, the default.
 
     Nothing where another is chosen already: Java refuses to start with two (docs/performance.md has the figures).
     """
     chosen = [java_options, *(os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))]
-    return "" if re.search(r"\+Use\w+GC", " ".join(chosen)) else "-XX:+UseParallelGC"
+    return "" if re.search(r"\+Use\w+GC", " ".join(chosen)) else PARALLEL
 
 
 @contextmanager

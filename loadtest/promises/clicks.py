@@ -11,8 +11,7 @@ import psutil
 
 from events import topics
 from loadtest.processes import produce, running
-from loadtest.promises.speed import START_SECONDS, Bench, catch_up, observe
-from loadtest.promises.stats import latency_line
+from loadtest.promises.speed import START_SECONDS, Bench, catch_up, latency_line, observe
 
 MIB = 2**20
 COUNTS_BATCH = 2_000_000

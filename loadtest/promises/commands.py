@@ -15,17 +15,14 @@ from events import cli, settings
 from loadtest.promises import clicks, join, speed
 from loadtest.promises.silence import silence_delays
 
-PARTS = ("producer", "latency", "catch-up", "attribution", "counts", "silence")
+PARTS = ("latency", "catch-up", "attribution", "counts", "silence")
 
 
 def speed_command(
     only: Annotated[
         list[str] | None, typer.Option(help=f"One of {', '.join(PARTS)}; may be repeated; all by default.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Pairs of producer and reference.")] = 5,
-    count: Annotated[
-        int, typer.Option(min=10_000, help="Records of one producer run, and of the catch-up.")
-    ] = 2_000_000,
+    count: Annotated[int, typer.Option(min=10_000, help="Records of a catch-up.")] = 2_000_000,
     rate: Annotated[int, typer.Option(min=1, help="Readings a second while latency is measured.")] = 2000,
     click_rate: Annotated[
         int, typer.Option(min=1, help="Impressions and clicks a second while attribution is measured.")
@@ -35,10 +32,10 @@ def speed_command(
         int, typer.Option(min=0, help="Seconds after the first alert that are not measured.")
     ] = 30,
 ) -> None:
-    """Measure the producer against Kafka's own, the real-time latency of alerts, and the micro-batch catch-up.
+    """Measure the real-time latency of alerts, catch-ups in micro-batches, attribution and silences.
 
-    Bounds: producer at 0.9 of ProducerPerformance; alerts at p50 15 ms and p99 60 ms; catch-up of 80,000 readings/s;
-    attribution that keeps up with 20,000 events/s; counts of 150,000 actions/s in catch-up; silences in 2 s.
+    Bounds: alerts at p50 15 ms and p99 60 ms; catch-up of 80,000 readings/s; attribution that keeps up with 20,000
+    events/s; counts of 150,000 actions/s in catch-up; silences in 2 s.
     The exit status is 1 when one is missed: look at what else the machine does before you believe it.
     """
     parts = only or list(PARTS)
@@ -47,8 +44,6 @@ def speed_command(
             raise cli.PersonError(f"there is no part {part!r}: choose from {', '.join(PARTS)}.")
     met = []
     with _bench("speed") as bench:
-        if "producer" in parts:
-            met.append(speed.producer_against_reference(bench, count, repeats) >= 0.9)
         if "latency" in parts:
             p50, p99 = np.percentile(speed.real_time_latency(bench, rate, seconds, warm_up), [50, 99])
             met.append(p50 <= 15 and p99 <= 60)

@@ -1,4 +1,4 @@
-"""The three speeds that the project promises, each with its reference or its bound, in one run.
+"""Two speeds that the project promises, each with its bound, in one run.
 
 Latency is taken from `scheduled_time`, when the load plan wanted the reading sent, to the moment at which a consumer
 has the alert: a producer or a job that falls behind cannot hide the wait. One machine, one clock.
@@ -6,12 +6,13 @@ has the alert: a producer or a job that falls behind cannot hide the wait. One m
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from broker.server import RunningBroker
@@ -19,10 +20,8 @@ from broker.topics import create_topics
 from events import times, topics
 from events.cli import PersonError
 from events.settings import Settings
-from jars.fetch import jar_paths, java
 from loadtest.measure import catching_up, collect, left
 from loadtest.processes import environment, produce, running
-from loadtest.promises.stats import estimate, latency_line
 
 RACKS = 400
 START_SECONDS = 180
@@ -41,28 +40,6 @@ class Bench:
         """Create fresh topics with the prefix; return the environment for the programs that use them."""
         create_topics(self.broker.bootstrap, prefix)
         return environment(self.broker.bootstrap, prefix)
-
-
-def producer_against_reference(bench: Bench, count: int, repeats: int) -> float:
-    """Return the ratio of our producer's records/s to ProducerPerformance's, same record size, order alternating."""
-    ours: list[float] = []
-    reference: list[float] = []
-    size = _record_bytes(bench)
-    for repeat in range(repeats):
-        runs = [
-            lambda r=repeat: ours.append(_ours(bench, f"speed-ours-{r}.", count)),
-            lambda r=repeat: reference.append(
-                _producer_performance(bench, f"speed-reference-{r}.", count, size)
-            ),
-        ]
-        for run in runs if repeat % 2 == 0 else reversed(runs):
-            run()
-        bench.say(
-            f"  {repeat + 1}/{repeats}: producer {ours[-1]:,.0f}/s, ProducerPerformance {reference[-1]:,.0f}/s"
-        )
-    ratio = estimate([a / b for a, b in zip(ours, reference, strict=True)])
-    bench.say(f"producer: {estimate(ours)} records/s of {size} bytes; ratio to ProducerPerformance {ratio}")
-    return ratio.median
 
 
 def real_time_latency(bench: Bench, rate: int, seconds: int, warm_up: int) -> list[float]:
@@ -126,40 +103,6 @@ def catch_up(
     return whole or 0.0, warm or 0.0
 
 
-def _ours(bench: Bench, prefix: str, count: int) -> float:
-    env = bench.topics(prefix)
-    return float(
-        produce(env, "--rate", "max", "--count", str(count), "--racks", str(RACKS))["records_per_second"]
-    )
-
-
-def _producer_performance(bench: Bench, prefix: str, count: int, size: int) -> float:
-    bench.topics(prefix)
-    command = [
-        java(), "-Xmx512m", "-cp", ":".join(map(str, jar_paths("broker", bench.settings))),
-        "org.apache.kafka.tools.ProducerPerformance", "--topic", prefix + topics.RACK_READINGS.name,
-        "--num-records", str(count), "--record-size", str(size), "--throughput", "-1",
-        "--producer-props", f"bootstrap.servers={bench.broker.bootstrap}", "acks=all",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    last = done.stdout.strip().splitlines()[-1]
-    return float(last.split(" records sent, ")[1].split(" records/sec")[0])
-
-
-def _record_bytes(bench: Bench) -> int:
-    """Return the mean size of our records' values, from a small run read back."""
-    prefix = "speed-size."
-    count = 2000
-    env = bench.topics(prefix)
-    produce(env, "--rate", "max", "--count", str(count), "--racks", str(RACKS))
-    reader = consumer(bench, prefix + topics.RACK_READINGS.name)
-    sizes: list[int] = []
-    while len(sizes) < count:
-        sizes += [len(message.value() or b"") for message in reader.consume(count, timeout=5)]
-    reader.close()
-    return round(sum(sizes) / len(sizes))
-
-
 def consumer(bench: Bench, topic: str) -> Consumer:
     """Return a consumer of all of a topic, from its beginning, that hands over each record at once."""
     return collect.consumer(bench.broker.bootstrap, [topic])
@@ -212,3 +155,9 @@ def observe(
     finally:
         reader.close()
     return latencies
+
+
+def latency_line(latencies_ms: Sequence[float]) -> str:
+    """Return p50, p95, p99 and the maximum of latencies in milliseconds, as text."""
+    p50, p95, p99, most = np.percentile(np.asarray(latencies_ms, dtype=float), [50, 95, 99, 100])
+    return f"p50 {p50:.1f} ms, p95 {p95:.1f} ms, p99 {p99:.1f} ms, max {most:.0f} ms of {len(latencies_ms):,}"

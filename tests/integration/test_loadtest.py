@@ -1,6 +1,7 @@
 """A tiny plan from its file to its report, with a real broker and Spark; and what Ctrl-C leaves of one."""
 
 import csv
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -128,6 +129,35 @@ def test_a_catch_up_that_is_killed_recovers_and_misses_nothing(home: Path) -> No
     assert point.recovery_s is not None
     assert point.start_s > 1
     assert point.recovery_s > 1
+
+
+SENDING = """
+description: A few records, by the project's producer twice at once and by Kafka's own.
+jobs: []
+count: 20001
+truth: false
+variants:
+  - {name: two, senders: 2}
+  - {name: kafka, sender: producer-performance}
+"""
+
+
+def test_senders_are_measured_without_jobs(home: Path) -> None:
+    with program("loadtest", "run", plan(home, SENDING), output=home / "output.log") as process:
+        status = process.wait(timeout=120)
+    assert status == 0, (home / "output.log").read_text(encoding="utf-8")
+    two, kafka = held(home, "tiny").points
+    for point in (two, kafka):
+        assert point.valid, point.reasons
+        assert point.sent == 20_001
+        assert point.whole_per_s is not None
+        # No faster than any machine writes, and no slower than in the time that the test gives.
+        assert 200 < point.whole_per_s < 50_000_000
+    folders = held(home, "tiny").folder / "points"
+    sent = [
+        json.loads(log.read_text().splitlines()[-1])["sent"] for log in folders.glob("two-*/sender-*.log")
+    ]
+    assert sorted(sent) == [10_000, 10_001]
 
 
 def test_ctrl_c_leaves_a_report_and_no_process(home: Path) -> None:

@@ -42,6 +42,22 @@ def test_the_plans_that_are_here_can_be_run(path: Path, tmp_path: Path) -> None:
             "line 1 of the load plan {} (jobs[0]): there is no job 'overheeting', but ",
         ),
         (
+            "rate: 5\njobs: []\ntruth: false\n",
+            "line 2 of the load plan {} (jobs): without any only the sending is ",
+        ),
+        (
+            "jobs: []\ncount: 5\n",
+            "line 1 of the load plan {} (jobs): without any there is nothing to compare: ",
+        ),
+        (
+            "jobs: [overheating]\nsender: producer-performance\n",
+            "line 2 of the load plan {} (sender): only a plan without jobs has others.",
+        ),
+        (
+            "jobs: [overheating]\nvariants:\n  - name: a\n    senders: 2\n",
+            "line 4 of the load plan {} (variants[0].senders): only a plan without jobs has others.",
+        ),
+        (
             "jobs: [archive]\ntrigger: micro-batch\n",
             "(jobs[0]): archive writes files, which nothing here can follow.",
         ),
