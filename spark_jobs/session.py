@@ -17,10 +17,10 @@ from spark_jobs import class_archive
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
 METASPACE = "-XX:MetaspaceSize=256m"
-"""Spark's classes and its generated ones fill some 170 MB; Java collects everything each time that it outgrows its guess."""
+"""Spark's classes and generated ones fill 170 MB; each time that they outgrow its guess, Java collects everything."""
 PARALLEL = "-XX:+UseParallelGC -XX:+IgnoreUnrecognizedVMOptions -XX:-UsePSAdaptiveSurvivorSizePolicy"
-"""Its survivor spaces, left to themselves, shrink until they overflow: the old generation fills with what is short-lived,
-and a collection of it stops all for some 180 ms each minute."""
+"""With a small heap it costs less than G1, the default. Its survivor spaces, left to themselves, shrink until they
+overflow: what is short-lived fills the old generation, and a collection of that stops all for 180 ms each minute."""
 
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
@@ -106,7 +106,7 @@ def new_session(
 
 
 def _collector(java_options: str) -> str:
-    """Return the options for the garbage collector: with a small heap, the parallel one costs less than G1, the default.
+    """Return the options for the garbage collector.
 
     Nothing where another is chosen already: Java refuses to start with two (docs/performance.md has the figures).
     """
