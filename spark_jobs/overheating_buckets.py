@@ -21,7 +21,7 @@ from events.inventory import DEFAULT_THRESHOLD_C
 from events.records import InventoryRack
 
 IN_A_ROW = 3
-BUCKETS = 256
+BUCKETS = 64
 """Of racks. A checkpoint holds for one number; all of a bucket's state is written when a rack of it reports."""
 
 _MEASURED = [

@@ -59,6 +59,9 @@ CONFIG = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A large function (with the thresholds of many racks) goes to Python with its task. Beyond a megabyte it would be
+    # a broadcast variable, which the workers that keep state cannot read (Spark 4.3).
+    "spark.broadcast.UDFCompressionThreshold": "1g",
     # No bound (the default is 64 MB): to know a batch's size Spark looks at all its columns for every row, a third of
     # what handing it to Python costs. Values that go there are short (`quick_reading`), and so are ids.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
