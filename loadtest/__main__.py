@@ -121,7 +121,7 @@ def _run_points(plan: Plan, path: Path, name: str | None) -> None:
 def _plan(text: str) -> Path:
     path = Path(text)
     own = PLANS / f"{text}.yaml"
-    return own if own.exists() and not path.exists() else path
+    return own if own.exists() and not path.is_file() else path
 
 
 def _folder(name: str) -> Path:

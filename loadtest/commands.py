@@ -12,10 +12,14 @@ SCENARIO, INVENTORY, TRUTH = "scenario.yaml", "inventory.jsonl", "truth.jsonl"
 CHECKPOINT, PROGRESS = "checkpoint", "progress.jsonl"
 
 
-def world(point: Point, folder: Path) -> list[str]:
-    """Write the scenario, and return the command that writes the inventory, which the jobs read when they start."""
+def write_scenario(point: Point, folder: Path) -> None:
+    """Write what the other commands name."""
     text = yaml.safe_dump(scenario(point), sort_keys=False)
     (folder / SCENARIO).write_text(text, encoding="utf-8")
+
+
+def world(folder: Path) -> list[str]:
+    """Return the command that writes the inventory, which the jobs read when they start."""
     return ["producer", "world", f"--scenario={folder / SCENARIO}", f"--inventory={folder / INVENTORY}"]
 
 

@@ -81,7 +81,8 @@ class OnePoint:
         with admin_client(servers) as admin:
             make_topics(admin, self._prefix, self._sources, self._settings.partitions)
         create_topics(servers, self._prefix)
-        self._programs.to_end("world", *commands.world(self._point, self._folder))
+        commands.write_scenario(self._point, self._folder)
+        self._programs.to_end("world", *commands.world(self._folder))
         catch_up = bool(self._settings.count)
         if catch_up:
             self._say("sending all records")

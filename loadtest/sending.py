@@ -113,7 +113,9 @@ class Sending:
         folder = self._folder / f"{name}.plan"
         folder.mkdir()
         own = msgspec.structs.replace(self._point.settings, count=count, seed=seed, senders=1)
-        return commands.producer(Point(self._point.variant, 0.0, self._point.repeat, own), folder)
+        alone = Point(self._point.variant, 0.0, self._point.repeat, own)
+        commands.write_scenario(alone, folder)
+        return commands.producer(alone, folder)
 
     def _bytes(self) -> int:
         """Return the mean size of this project's values, of a few that are sent and read back."""

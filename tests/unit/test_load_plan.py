@@ -24,7 +24,7 @@ def test_the_plans_that_are_here_can_be_run(path: Path, tmp_path: Path) -> None:
     planned = list(points(load_plan(path)))
     assert len({point.folder for point in planned}) == len(planned) > 0
     for point in planned:
-        commands.world(point, tmp_path)
+        commands.write_scenario(point, tmp_path)
         load_scenario(tmp_path / commands.SCENARIO, {}, [])
 
 
