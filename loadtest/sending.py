@@ -41,19 +41,35 @@ class Sending:
     def __init__(self, bench: Bench, point: Point, bounds: Gates) -> None:
         self._bench, self._point, self._bounds = bench, point, bounds
         self._folder = bench.folder / "points" / point.folder
-        self._prefix = f"load-{point.folder}-{now_ms()}-"
-        self._topic = self._prefix + RACK_READINGS.name
+        self._prefix = ""
+        """Of the topics; each sending has its own."""
 
     def run(self) -> PointResult:
-        """Run it and return what it says; its files lie in its folder afterwards."""
-        began, servers, plan = to_text(now_ms()), self._bench.broker.bootstrap, self._point.settings
+        """Run it and return what it says; its files lie in its folder afterwards.
+
+        The first repeat is rehearsed: a broker that has only just started takes half as many records.
+        """
+        began = to_text(now_ms())
+        if self._point.repeat == 0:
+            self._send("rehearsing")
+            self._remove_topics()
+        sampler = self._send("sending")
+        result = self._result(began, sampler)
+        sampler.write(self._folder / "samples.csv")
+        save(result, self._folder / RESULT)
+        self._remove_topics()
+        return result
+
+    def _send(self, what: str) -> Sampler:
+        """Send everything into fresh topics, and return what the programs took."""
+        servers, plan = self._bench.broker.bootstrap, self._point.settings
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
+        self._prefix = f"load-{self._point.folder}-{now_ms()}-"
         with admin_client(servers) as admin:
             make_topics(admin, self._prefix, [RACK_READINGS], plan.partitions)
         create_topics(servers, self._prefix)
-        shares = [plan.count_of(sender) for sender in range(plan.senders)]
-        senders = [self._command(number, share) for number, share in enumerate(shares)]
+        senders = [self._command(number, plan.count_of(number)) for number in range(plan.senders)]
         programs = Programs(self._folder, environment(servers, self._prefix))
         with ExitStack() as stack:
             sampler = Sampler({"broker": self._bench.broker.pid}, servers, [self._topic], [])
@@ -64,18 +80,20 @@ class Sending:
                 sampler.add(_name(number), child.pid)
                 children.append(child)
             while any(child.poll() is None for child in children):
-                self._bench.tell(f"{self._point.label}, repeat {self._point.repeat + 1}: sending")
+                self._bench.tell(f"{self._point.label}, repeat {self._point.repeat + 1}: {what}")
                 programs.check()
                 time.sleep(STEP_S)
             programs.check()
-        counts = [self._counts(programs.log(_name(number))) for number in range(plan.senders)]
-        held, first_ms, last_ms = held_between(servers, self._topic)
-        sampler.write(self._folder / "samples.csv")
+        return sampler
+
+    def _result(self, began: str, sampler: Sampler) -> PointResult:
+        plan = self._point.settings
+        counts = [self._counts(self._folder / f"{_name(number)}.log") for number in range(plan.senders)]
+        held, first_ms, last_ms = held_between(self._bench.broker.bootstrap, self._topic)
         found = Findings(
-            sent=sum(sent for sent, _ in counts), acknowledged=sum(n for _, n in counts), held=held
+            sent=sum(sent for sent, _ in counts), acknowledged=sum(taken for _, taken in counts), held=held
         )
-        taken = mean_and_most(sampler.rows, first_ms / 1000, last_ms / 1000)
-        result = PointResult(
+        return PointResult(
             label=self._point.label,
             variant=self._point.variant,
             rate=0.0,
@@ -89,14 +107,18 @@ class Sending:
             whole_per_s=held / max(last_ms - first_ms, 1) * 1000,
             processes={
                 name: Process(cpu_percent=round(cpu, 1), rss_mib=round(rss, 1))
-                for name, (cpu, rss) in taken.items()
+                for name, (cpu, rss) in mean_and_most(sampler.rows, first_ms / 1000, last_ms / 1000).items()
             },
             folder=self._point.folder,
         )
-        save(result, self._folder / RESULT)
-        with admin_client(servers) as admin:
+
+    def _remove_topics(self) -> None:
+        with admin_client(self._bench.broker.bootstrap) as admin:
             admin.delete_topics([name for name in admin.list_topics() if name.startswith(self._prefix)])
-        return result
+
+    @property
+    def _topic(self) -> str:
+        return self._prefix + RACK_READINGS.name
 
     def _command(self, number: int, count: int) -> tuple[list[str], tuple[str, ...]]:
         """Return the command of a sender, and what runs it."""
@@ -121,8 +143,7 @@ class Sending:
         """Return the mean size of this project's values, of a few that are sent and read back."""
         servers, prefix = self._bench.broker.bootstrap, f"{self._prefix}sample-"
         create_topics(servers, prefix)
-        scenario = self._folder / "sample.plan"
-        if not scenario.exists():
+        if not (self._folder / "sample.plan").exists():
             programs = Programs(self._folder, environment(servers, prefix))
             programs.to_end("sample", *self._producer("sample", SAMPLE, self._point.settings.seed))
         reader = consumer(servers, [prefix + RACK_READINGS.name])
