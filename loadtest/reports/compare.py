@@ -29,7 +29,7 @@ METRICS: dict[str, Callable[[PointResult], float | None]] = {
     "records/s, from start": lambda p: p.whole_per_s,
     "records/s, warm": lambda p: p.warm_per_s,
     "recovery s": lambda p: p.recovery_s,
-    "CPU of the jobs %": lambda p: jobs_cpu(p) if p.processes else None,
+    "CPU of the jobs %": lambda p: jobs_cpu(p) if p.jobs and p.processes else None,
 }
 
 
