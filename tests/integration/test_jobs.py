@@ -204,15 +204,15 @@ def test_micro_batches_are_right_after_kills_at_any_moment(pipeline: Pipeline) -
     send(pipeline.kafka, contents)
 
     def begun(least: int = 0) -> bool:
-        done = pipeline.batches("overheating", "micro-batch", "commits")
-        return any(n >= least for n in pipeline.batches("overheating", "micro-batch", "offsets") - done)
+        done = pipeline.batches("overheating", "buckets", "commits")
+        return any(n >= least for n in pipeline.batches("overheating", "buckets", "offsets") - done)
 
     for batch in range(3):
         with pipeline.running("--trigger=micro-batch", "--records-per-batch=500", NONE_LATE) as process:
             pipeline.until(process, partial(begun, batch))
             kill_tree(process)
         if batch == 0:
-            assert not pipeline.batches("overheating", "micro-batch", "commits"), "killed in the first batch"
+            assert not pipeline.batches("overheating", "buckets", "commits"), "killed in the first batch"
         assert begun(), "killed in the middle of a batch"
 
     done = run(*pipeline.command("--trigger=available-now", NONE_LATE), env=pipeline.env)
