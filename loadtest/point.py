@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafka.admin import KafkaAdminClient
-
 from broker.server import RunningBroker
-from broker.topics import admin_client, create_topics
 from events.cli import PersonError
 from events.times import now_ms, to_text
-from events.topics import DEAD_LETTERS, TOPIC_CONFIG, Topic
-from loadtest import commands, peers
+from events.topics import DEAD_LETTERS, Topic
+from loadtest import commands, peers, topics
 from loadtest.measure import analysis, deciding, lag, left
 from loadtest.measure.closing import Closing, windows_of
 from loadtest.measure.collect import Output, outputs
@@ -78,9 +75,7 @@ class OnePoint:
         began, servers = to_text(now_ms()), self._bench.broker.bootstrap
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
-        with admin_client(servers) as admin:
-            make_topics(admin, self._prefix, self._sources, self._settings.partitions)
-        create_topics(servers, self._prefix)
+        topics.make(servers, self._prefix, self._sources, self._settings.partitions)
         commands.write_scenario(self._point, self._folder)
         self._programs.to_end("world", *commands.world(self._folder))
         catch_up = bool(self._settings.count)
@@ -202,8 +197,7 @@ class OnePoint:
         shutil.rmtree(checkpoint, ignore_errors=True)
         for name in ("outputs.bin", "truth.jsonl"):
             self._file(name).unlink(missing_ok=True)
-        with admin_client(self._bench.broker.bootstrap) as admin:
-            admin.delete_topics([name for name in admin.list_topics() if name.startswith(self._prefix)])
+        topics.remove(self._bench.broker.bootstrap, self._prefix)
 
     def _while_sending(self, sender: "subprocess.Popen[bytes]") -> None:
         begun = time.monotonic()
@@ -271,14 +265,3 @@ class OnePoint:
 
     def _say(self, what: str) -> None:
         self._bench.tell(f"{self._point.label}, repeat {self._point.repeat + 1}: {what}")
-
-
-def make_topics(admin: KafkaAdminClient, prefix: str, topics: list[Topic], partitions: int) -> None:
-    """Make the topics that are to have another number of partitions than the contract's."""
-    wanted = {
-        prefix + topic.name: {"num_partitions": partitions, "replication_factor": 1, "configs": TOPIC_CONFIG}
-        for topic in topics
-        if topic.partitions != partitions
-    }
-    if wanted:
-        admin.create_topics(wanted)

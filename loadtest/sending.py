@@ -8,25 +8,26 @@ import re
 import shutil
 import time
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
 
-from broker.topics import admin_client, create_topics
+from broker.topics import create_topics
 from events import settings
 from events.cli import PersonError
 from events.times import now_ms, to_text
 from events.topics import RACK_READINGS
 from jars.fetch import jar_paths, java
-from loadtest import commands
+from loadtest import commands, topics
 from loadtest.measure import left
 from loadtest.measure.collect import consumer
 from loadtest.measure.gates import Findings, gates
 from loadtest.measure.result import RESULT, PointResult, Process, save
 from loadtest.measure.sampler import Sampler, mean_and_most
 from loadtest.plan import Gates, Point
-from loadtest.point import STEP_S, Bench, make_topics
+from loadtest.point import STEP_S, Bench
 from loadtest.processes import PYTHON_M, environment
 from loadtest.programs import Programs
 
@@ -52,12 +53,12 @@ class Sending:
         began = to_text(now_ms())
         if self._point.repeat == 0:
             self._send("rehearsing")
-            self._remove_topics()
+            topics.remove(self._bench.broker.bootstrap, self._prefix)
         sampler = self._send("sending")
         result = self._result(began, sampler)
         sampler.write(self._folder / "samples.csv")
         save(result, self._folder / RESULT)
-        self._remove_topics()
+        topics.remove(self._bench.broker.bootstrap, self._prefix)
         return result
 
     def _send(self, what: str) -> Sampler:
@@ -66,9 +67,7 @@ class Sending:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         self._prefix = f"load-{self._point.folder}-{now_ms()}-"
-        with admin_client(servers) as admin:
-            make_topics(admin, self._prefix, [RACK_READINGS], plan.partitions)
-        create_topics(servers, self._prefix)
+        topics.make(servers, self._prefix, [RACK_READINGS], plan.partitions)
         senders = [self._command(number, plan.count_of(number)) for number in range(plan.senders)]
         programs = Programs(self._folder, environment(servers, self._prefix))
         with ExitStack() as stack:
@@ -112,10 +111,6 @@ class Sending:
             folder=self._point.folder,
         )
 
-    def _remove_topics(self) -> None:
-        with admin_client(self._bench.broker.bootstrap) as admin:
-            admin.delete_topics([name for name in admin.list_topics() if name.startswith(self._prefix)])
-
     @property
     def _topic(self) -> str:
         return self._prefix + RACK_READINGS.name
@@ -127,7 +122,7 @@ class Sending:
         return [
             "-Xmx512m", "-cp", ":".join(map(str, jar_paths("broker", settings.load()))),
             "org.apache.kafka.tools.ProducerPerformance", "--topic", self._topic,
-            "--num-records", str(count), "--record-size", str(self._bytes()), "--throughput", "-1",
+            "--num-records", str(count), "--record-size", str(self._bytes), "--throughput", "-1",
             "--producer-props", f"bootstrap.servers={self._bench.broker.bootstrap}", "acks=all",
         ], (java(),)  # fmt: skip
 
@@ -139,13 +134,13 @@ class Sending:
         commands.write_scenario(alone, folder)
         return commands.producer(alone, folder)
 
+    @cached_property
     def _bytes(self) -> int:
         """Return the mean size of this project's values, of a few that are sent and read back."""
         servers, prefix = self._bench.broker.bootstrap, f"{self._prefix}sample-"
         create_topics(servers, prefix)
-        if not (self._folder / "sample.plan").exists():
-            programs = Programs(self._folder, environment(servers, prefix))
-            programs.to_end("sample", *self._producer("sample", SAMPLE, self._point.settings.seed))
+        programs = Programs(self._folder, environment(servers, prefix))
+        programs.to_end("sample", *self._producer("sample", SAMPLE, self._point.settings.seed))
         reader = consumer(servers, [prefix + RACK_READINGS.name])
         try:
             sizes: list[int] = []

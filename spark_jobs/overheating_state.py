@@ -60,7 +60,7 @@ _CHANGE = (
 _STATE = T.StructType().add("history", T.BinaryType())
 _PACK = T.StructType().add("bucket", T.IntegerType()).add("readings", T.BinaryType())
 _GOOD_AND_PACK = T.StructType().add("good", T.BooleanType()).add("pack", _PACK)
-_PARSED = ["rack_id", "sequence", "event_id", "event_time", "temperature_c", "site_id"]
+_PARSED = [name for name in READINGS.names if name in RackReading.__struct_fields__]
 
 
 def packed_readings(raw: DataFrame, source_topic: str) -> DataFrame:
@@ -99,7 +99,7 @@ def packed_readings(raw: DataFrame, source_topic: str) -> DataFrame:
     )
 
 
-def stateful_overheating_changes(packed: DataFrame, inventory: tuple[InventoryRack, ...] = ()) -> DataFrame:
+def stateful_overheating_changes(packed: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
     """Return one row per change of a rack's state, and the letters as they came, in rows of their own.
 
     In: what `packed_readings` returns. Out as `overheating.overheating_changes`, with `letter_key` and `letter`.
