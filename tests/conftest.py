@@ -10,10 +10,9 @@ import pytest
 from broker import server
 from broker.server import RunningBroker
 from broker.topics import create_topics
-from tests.support import Kafka, free_port
+from tests.support import QUICK_JAVA, Kafka, free_port
 
-# Brokers that live for seconds start in half the time when Java does not optimise what is soon stopped.
-os.environ.setdefault("KAFKA_HEAP_OPTS", "-Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+os.environ.setdefault("KAFKA_HEAP_OPTS", f"-Xmx512m {QUICK_JAVA}")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would every program that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -19,6 +19,7 @@ from broker.server import free_port
 from events.topics import Topic
 
 __all__ = [
+    "QUICK_JAVA",
     "ROOT",
     "Kafka",
     "Record",
@@ -34,6 +35,8 @@ __all__ = [
 
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java that lives for seconds is done before it has compiled well what it runs."""
 
 
 def eventually(

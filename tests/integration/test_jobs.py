@@ -26,15 +26,13 @@ from tests.spark.contents import (
     topic_contents,
 )
 from tests.spark.histories import HOT
-from tests.support import Kafka, eventually, kill, program, run
+from tests.support import QUICK_JAVA, Kafka, eventually, kill, program, run
 
 pytestmark = pytest.mark.broker
 
 BOTH = ("overheating", "rack_temperature")
 # Clocks in the histories are up to an hour wrong: none of these readings is to be late for its window.
 NONE_LATE = "--watermark=3 days"
-# Programs that live for seconds are not worth optimising.
-SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 class Pipeline:
@@ -43,7 +41,7 @@ class Pipeline:
     def __init__(self, kafka: Kafka, folder: Path) -> None:
         self.kafka, self.folder = kafka, folder
         self.root, self.output = folder / "checkpoints", folder / "output.log"
-        self.env = kafka.env | SHORT_LIVED
+        self.env = kafka.env | {"JAVA_TOOL_OPTIONS": QUICK_JAVA}
         self.thresholds: dict[str, float] = {}
 
     def know(self, racks: list[str], threshold_c: float) -> None:

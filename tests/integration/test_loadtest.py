@@ -14,7 +14,7 @@ import pytest
 
 from events.settings import Settings
 from loadtest.measure.result import Saved, load
-from tests.support import eventually, program
+from tests.support import QUICK_JAVA, eventually, program
 
 PLAN = """
 description: A few seconds of each.
@@ -37,7 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Let runs lie in a folder of the test's own; afterwards nothing that was started there may be left."""
     monkeypatch.setenv("RACKSTREAM_JARS", str(Settings().jars_dir.resolve()))
     monkeypatch.setenv("RACKSTREAM_HOME", str(tmp_path))
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", QUICK_JAVA)
     monkeypatch.setenv(MARK, str(tmp_path))
     yield tmp_path
     eventually(lambda: started(tmp_path), lambda left: not left)
