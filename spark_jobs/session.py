@@ -111,7 +111,7 @@ def new_session(
 def _collector(java_options: str) -> str:
     """Return the options for the garbage collector.
 
-    Nothing where another is chosen already: Java refuses to start with two (docs/performance.md has the figures).
+    Nothing where another is chosen already: Java refuses to start with two (docs/tuning.md has the figures).
     """
     chosen = [java_options, *(os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))]
     return "" if re.search(r"\+Use\w+GC", " ".join(chosen)) else PARALLEL
