@@ -1,7 +1,7 @@
 """The topics of the contract on a broker, and the one way to ask a broker something."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kafka import KafkaAdminClient
@@ -46,12 +46,15 @@ def missing_topics(bootstrap: str, prefix: str, timeout_s: float = 10) -> list[s
         return _missing(admin, prefix)
 
 
-def create_topics(bootstrap: str, prefix: str = "", replication_factor: int = 1) -> list[str]:
+def create_topics(
+    bootstrap: str, prefix: str = "", replication_factor: int = 1, partitions: Mapping[str, int] | None = None
+) -> list[str]:
     """Create the contract's topics that are missing, and return their names; existing ones stay as they are.
 
+    `partitions` are those of topics, by name without the prefix, that are to have others than the contract's.
     When it returns, every topic of the contract has a leader for each partition.
     """
-    partitions = {prefix + topic.name: topic.partitions for topic in ALL}
+    wanted = {topic.name: topic.partitions for topic in ALL} | dict(partitions or {})
     with admin_client(bootstrap) as admin:
         missing = _missing(admin, prefix)
         if not missing:
@@ -60,7 +63,7 @@ def create_topics(bootstrap: str, prefix: str = "", replication_factor: int = 1)
             made = admin.create_topics(
                 {
                     name: {
-                        "num_partitions": partitions[name],
+                        "num_partitions": wanted[name.removeprefix(prefix)],
                         "replication_factor": replication_factor,
                         "configs": TOPIC_CONFIG,
                     }

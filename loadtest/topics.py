@@ -3,20 +3,12 @@
 from collections.abc import Sequence
 
 from broker.topics import admin_client, create_topics
-from events.topics import TOPIC_CONFIG, Topic
+from events.topics import Topic
 
 
 def make(servers: str, prefix: str, inputs: Sequence[Topic], partitions: int) -> None:
     """Make all topics of the contract with a prefix, the inputs with as many partitions as the point wants."""
-    wanted = {
-        prefix + topic.name: {"num_partitions": partitions, "replication_factor": 1, "configs": TOPIC_CONFIG}
-        for topic in inputs
-        if topic.partitions != partitions
-    }
-    if wanted:
-        with admin_client(servers) as admin:
-            admin.create_topics(wanted)
-    create_topics(servers, prefix)
+    create_topics(servers, prefix, partitions={topic.name: partitions for topic in inputs})
 
 
 def remove(servers: str, prefix: str) -> None:
