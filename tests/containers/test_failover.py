@@ -1,8 +1,8 @@
 """What is lost when a Spark worker, or one of three brokers, dies under load? Nothing may be.
 
-Readings of 400 racks are sent, and 40 of the racks cross their threshold as often as can be. `make failover` sends
-2,000 a second for 60 seconds after the kill (FAILOVER_SECONDS); the short form sends less, for the cluster and the
-brokers then leave two cores nothing to spare.
+Readings of 400 racks are sent, and 40 of the racks cross their threshold as often as can be. `make failover` has at
+least 2,000 a second for 60 seconds after the kill (FAILOVER_SECONDS); the short form sends less, for the cluster and
+the brokers then leave two cores nothing to spare.
 """
 
 import os
@@ -18,6 +18,9 @@ pytestmark = pytest.mark.timeout(1200)
 
 SECONDS = int(os.environ.get("FAILOVER_SECONDS", "10"))
 RATE, DUE_AFTER_THE_KILL, PATIENCE_S = (2000, 100, 120) if SECONDS >= 60 else (300, 5, 300)
+# The rate is taken from the first send to the last answer, which comes after the last record's time: a sender that
+# keeps its schedule to the millisecond is measured a little below it. A tenth more is sent, so that RATE is held.
+OFFERED = RATE * 11 // 10
 # Micro-batches, which try a lost task again, are the easier case: the short form leaves them out.
 JOBS = ["cluster-realtime", "cluster-micro-batch"] if SECONDS >= 60 else ["cluster-realtime"]
 
@@ -26,7 +29,7 @@ JOBS = ["cluster-realtime", "cluster-micro-batch"] if SECONDS >= 60 else ["clust
 def load(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set what the load is, for the Compose file: as long as it takes, it is stopped."""
     monkeypatch.setenv("SCENARIO", "producer/scenarios/load.yaml")
-    monkeypatch.setenv("LOAD_RATE", str(RATE))
+    monkeypatch.setenv("LOAD_RATE", str(OFFERED))
     monkeypatch.setenv("LOAD_SECONDS", "900")
 
 
