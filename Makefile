@@ -17,8 +17,8 @@ setup: ## Make .venv and fetch the jars (every target calls it; instant when not
 demo: setup ## Everything on this machine without Docker; DURATION=60 ends by itself, PORT= chooses the port
 	@$(PY) -m demo
 
-test: setup ## Run every test that this machine can run, on a broker of its own
-	$(PY) -m pytest
+test: setup ## Run every test that this machine can run, two files at a time, each on a broker of its own
+	$(PY) -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 lessons: setup ## Run all lessons of Structured Streaming, and compare what they print
 	$(PY) -m spark_jobs.lessons run --all

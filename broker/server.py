@@ -24,7 +24,8 @@ import psutil
 from broker import topics
 from events import settings
 from events.cli import PersonError
-from jars.fetch import jar_paths, java
+from jars.fetch import jar_paths
+from jars.java import QUICK_JAVA, java
 
 START_SECONDS = 120
 """How long a start may take: 5 s on an idle machine, much more where something else takes the processors."""
@@ -235,7 +236,7 @@ def _format(data_dir: Path, port: int, jars: list[Path]) -> str:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
         done = subprocess.run(
             [
-                *_java(jars, data_dir, "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
+                *_java(jars, data_dir, f"-Xmx256m {QUICK_JAVA}"),
                 *("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", properties.name),
             ],
             cwd=data_dir,

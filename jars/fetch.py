@@ -6,7 +6,6 @@ asks the repository it is set up for, by default Maven Central.
 
 import hashlib
 import importlib.util
-import os
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from xml.sax.saxutils import quoteattr
 
 from events.cli import PersonError
 from events.settings import Settings
+from jars.java import java
 
 LOCKS = {path.stem: path for path in Path(__file__).parent.glob("*.lock")}
 """The lock files by name: `broker` (a Kafka broker and its tools), `spark` (Spark's Kafka connector)."""
@@ -94,15 +94,6 @@ def relock(name: str, settings: Settings) -> None:
         coordinate = line.split()[0] if line.split() else ""
         lines.append(f"{coordinate} {hashes[coordinate]}" if coordinate in hashes else line)
     LOCKS[name].write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def java() -> str:
-    """Return the java program: JAVA_HOME's, or the one on the PATH; raise `PersonError` when there is none."""
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if not found:
-        raise PersonError("Java was not found: install Java 17 or 21 and set JAVA_HOME or the PATH to it.")
-    return found
 
 
 def _retrieve(wanted: list[Jar], scratch: Path, settings: Settings) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from jars.fetch import java
+from jars.java import java
 
 PACKAGES = ("pyspark", "confluent-kafka", "pyarrow", "numpy", "hdrhistogram")
 

@@ -19,7 +19,8 @@ from events import settings
 from events.cli import PersonError
 from events.times import now_ms, to_text
 from events.topics import RACK_READINGS
-from jars.fetch import jar_paths, java
+from jars.fetch import jar_paths
+from jars.java import java
 from loadtest import commands, topics
 from loadtest.measure import left
 from loadtest.measure.collect import consumer

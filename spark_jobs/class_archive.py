@@ -15,7 +15,7 @@ import typer
 
 from events import settings
 from events.cli import PersonError
-from jars.fetch import java
+from jars.java import java
 
 
 def archive_path(config: settings.Settings) -> Path:

@@ -3,6 +3,7 @@
 import os
 import signal
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -10,12 +11,24 @@ import pytest
 from broker import server
 from broker.server import RunningBroker
 from broker.topics import create_topics
-from tests.support import QUICK_JAVA, Kafka, free_port
+from jars.java import QUICK_JAVA
+from tests.support import Kafka, free_port
 
 os.environ.setdefault("KAFKA_HEAP_OPTS", f"-Xmx512m {QUICK_JAVA}")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would every program that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name in the last lines each test that was not run, and why."""
+    not_run = defaultdict[str, list[str]](list)
+    for report in terminalreporter.stats.get("skipped", []):
+        not_run[report.longrepr[2].removeprefix("Skipped: ")].append(report.nodeid)
+    for because, names in not_run.items():
+        terminalreporter.section(f"NOT RUN, as {because}", yellow=True)
+        for name in names:
+            terminalreporter.line(name)
 
 
 @pytest.fixture(scope="session")

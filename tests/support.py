@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from broker.server import free_port
 from events.topics import Topic
 
 __all__ = [
-    "QUICK_JAVA",
     "ROOT",
     "Kafka",
     "Record",
@@ -35,8 +33,6 @@ __all__ = [
 
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Java that lives for seconds is done before it has compiled well what it runs."""
 
 
 def eventually(
@@ -219,14 +215,3 @@ def run(
         timeout=timeout_s,
         check=False,
     )
-
-
-def name_not_run(terminalreporter: pytest.TerminalReporter, folder: Path, because: str) -> None:
-    """Name in the last lines each test of a folder that was not run."""
-    beginning = folder.relative_to(ROOT).as_posix() + "/"
-    skipped = terminalreporter.stats.get("skipped", [])
-    not_run = [report.nodeid for report in skipped if report.nodeid.startswith(beginning)]
-    if not_run:
-        terminalreporter.section(f"NOT RUN, as {because}", yellow=True)
-        for name in not_run:
-            terminalreporter.line(name)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from events import settings
 from events.cli import PersonError
-from jars.fetch import java
+from jars.java import java
 
 FOLDER = Path(__file__).parent
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.containers.stack import Stack
-from tests.support import ROOT, name_not_run
+from tests.support import ROOT
 
 HERE = Path(__file__).parent
 os.environ["TESTCONTAINERS_RYUK_DISABLED"] = (
@@ -36,11 +36,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if os.environ.get("REQUIRE_DOCKER") == "1":
         pytest.fail(f"REQUIRE_DOCKER is 1, and no Docker engine answers: {engine_missing()}", pytrace=False)
     pytest.skip("no Docker engine answers")
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name each test of this folder that was not run."""
-    name_not_run(terminalreporter, HERE, "no Docker engine answers")
 
 
 @pytest.fixture(scope="session")

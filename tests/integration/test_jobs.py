@@ -18,6 +18,7 @@ from broker.topics import create_topics
 from events.inventory import write_inventory
 from events.records import InventoryRack
 from events.topics import ALERTS, RACK_READINGS
+from jars.java import QUICK_JAVA
 from tests.spark.contents import (
     differences,
     racks_in_warning,
@@ -26,7 +27,7 @@ from tests.spark.contents import (
     topic_contents,
 )
 from tests.spark.histories import HOT
-from tests.support import QUICK_JAVA, Kafka, eventually, kill, program, run
+from tests.support import Kafka, eventually, kill, program, run
 
 pytestmark = pytest.mark.broker
 

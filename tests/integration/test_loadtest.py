@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from events.settings import Settings
+from jars.java import QUICK_JAVA
 from loadtest.measure.result import Saved, load
-from tests.support import QUICK_JAVA, eventually, program
+from tests.support import eventually, program
 
 PLAN = """
 description: A few seconds of each.

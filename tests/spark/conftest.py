@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from events.settings import Settings
+from jars.java import QUICK_JAVA
 from spark_jobs import class_archive
 from spark_jobs.session import new_session
-from tests.support import QUICK_JAVA
 
 
 @pytest.fixture(scope="session")

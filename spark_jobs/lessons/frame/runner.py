@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from events.settings import Settings
+from jars.java import QUICK_JAVA
 from spark_jobs import class_archive
 from spark_jobs.lessons.frame.broker import LazyBroker, broker_when_needed
 from spark_jobs.lessons.frame.catalogue import Lesson
@@ -22,9 +23,6 @@ from spark_jobs.session import new_session
 
 SLOTS = 8
 """Continuous and real-time queries hold a slot for each partition; the other lessons need one or two."""
-
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What is compiled well, and collected in parallel, is what runs for long."""
 
 CONFIG = {
     # The lessons' tables have some ten rows: interpreting is done before compiling would have begun.
@@ -109,7 +107,7 @@ def _scratch(home: Path) -> Iterator[Path]:
 def _session(settings: Settings, scratch: Path, console: Path) -> Iterator[SparkSession]:
     own = Settings(rackstream_jars=settings.jars_dir.resolve(), rackstream_home=scratch)
     with _standard_output_to(console):
-        spark = new_session(own, SLOTS, 1, CONFIG, f"{class_archive.java_options(own)} {JAVA_OPTIONS}")
+        spark = new_session(own, SLOTS, 1, CONFIG, f"{class_archive.java_options(own)} {QUICK_JAVA}")
     try:
         yield spark
     finally:
