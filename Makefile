@@ -17,8 +17,9 @@ setup: ## Make .venv and fetch the jars (every target calls it; instant when not
 demo: setup ## Everything on this machine without Docker; DURATION=60 ends by itself, PORT= chooses the port
 	@$(PY) -m demo
 
-test: setup ## Run every test that this machine can run, two files at a time, each on a broker of its own
-	$(PY) -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+test: setup ## Run every test that this machine can run, two files at a time; those of the containers last, alone
+	$(PY) -m pytest --ignore=tests/containers --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+	$(PY) -m pytest tests/containers
 
 lessons: setup ## Run all lessons of Structured Streaming, and compare what they print
 	$(PY) -m spark_jobs.lessons run --all

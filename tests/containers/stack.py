@@ -62,9 +62,9 @@ class Stack:
         """Start one service and wait for nothing."""
         self.command("up", "--detach", "--no-deps", service)
 
-    def command(self, *arguments: str, timeout_s: float = 180) -> str:
-        """Run `docker compose ARGUMENTS` on this project, and return what it prints."""
-        done = subprocess.run(
+    def tried(self, *arguments: str, timeout_s: float = 180) -> "subprocess.CompletedProcess[str]":
+        """Run `docker compose ARGUMENTS` on this project, and return what came of it."""
+        return subprocess.run(
             [*self.compose.compose_command_property, *arguments],
             cwd=ROOT,
             env=os.environ | self.env,
@@ -74,6 +74,10 @@ class Stack:
             timeout=timeout_s,
             check=False,
         )
+
+    def command(self, *arguments: str, timeout_s: float = 180) -> str:
+        """Run `docker compose ARGUMENTS` on this project, which must succeed, and return what it prints."""
+        done = self.tried(*arguments, timeout_s=timeout_s)
         assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stderr[-2000:]}"
         return done.stdout
 
@@ -102,9 +106,17 @@ class Stack:
         )
 
     def alerts(self) -> list[Row]:
-        """Return the alerts that alerting has logged."""
-        said = self.command("exec", "--no-TTY", "alerting", "python", "-c", READ_ALERTS)
-        return [json.loads(line) for line in said.splitlines()]
+        """Return the alerts that alerting has logged.
+
+        Its container may be on its way back: without a broker alerting ends, and its restart policy starts it again.
+        """
+        done = eventually(
+            lambda: self.tried("exec", "--no-TTY", "alerting", "python", "-c", READ_ALERTS),
+            lambda done: done.returncode == 0,
+            timeout_s=120,
+            every_s=1,
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()]
 
     def truth(self, service: str) -> Truth:
         """Return what had to come out, as the producer or the load that has ended wrote it."""
