@@ -16,7 +16,7 @@ SPARE_BYTES = 2 * 10**9
 PROGRAMS_BYTES = int(3.5 * 2**30)
 """Spark with a heap of 1 GiB and Python workers, the broker, the producer, the collector."""
 TRUTH_BYTES = 160
-"""A record's share of the producer's memory, when it keeps the truth; and of what is read back at the end."""
+"""A record's share of the producer's memory, where it keeps the truth; and of what is read back at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,10 @@ class Needs:
 def needs(points: Iterable[Point]) -> Needs:
     """Return what the points take."""
     found = list(points)
+    kept = max((point.records for point in found if point.settings.truth), default=0)
     return Needs(
         disk=SPARE_BYTES + sum(point.records * _disk_bytes(point.settings) for point in found),
-        memory=PROGRAMS_BYTES + max((point.records for point in found), default=0) * TRUTH_BYTES,
+        memory=PROGRAMS_BYTES + kept * TRUTH_BYTES,
     )
 
 

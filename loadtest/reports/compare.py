@@ -1,8 +1,8 @@
 """Do two runs differ? Each point's means with their 95 % intervals over the repeats, and the verdict.
 
 The interval is Student's: mean ± t · s / √n, with s the standard deviation of the n repeats and t the quantile of
-n - 1 degrees of freedom. Two figures differ when their intervals do not overlap and the means are 25 % or more apart;
-anything less is no difference on a machine that is not a laboratory's. Of one repeat nothing can be told.
+n - 1 degrees of freedom. Two figures differ when their intervals do not overlap and one mean is 25 % or more above the
+other; anything less is no difference on a machine that is not a laboratory's. Of one repeat nothing can be told.
 """
 
 import math
@@ -63,7 +63,8 @@ class Difference:
         if 1 in (self.a.repeats, self.b.repeats):
             return "cannot be told of one repeat"
         overlap = self.a.low <= self.b.high and self.b.low <= self.a.high
-        if overlap or not self.a.mean or abs(self.b.mean / self.a.mean - 1) < LEAST:
+        smaller, larger = sorted((self.a.mean, self.b.mean))
+        if overlap or smaller <= 0 or larger / smaller < 1 + LEAST:
             return "no difference"
         return f"B is {self.b.mean / self.a.mean:.2f} times A"
 

@@ -39,7 +39,7 @@ def rows(saved: Saved) -> list[str]:
     day = saved.run.began[:10]
     found = []
     for variant, rate in saved.run.capacity.items():
-        what = f"{number(rate)} events/s" if rate else "not even the lowest rate held"
+        what = _capacity(saved, variant, rate) if rate else "not even the lowest rate held"
         found.append(f"| {saved.run.name} | {f'capacity {variant}'.strip()} | {what} | | {day} |")
     values = figures(saved.points)
     for label in dict.fromkeys(point.label for point in saved.points):
@@ -48,9 +48,16 @@ def rows(saved: Saved) -> list[str]:
             f"{name}: {interval(values[label][name])}" for name in _SHOWN if name in values.get(label, {})
         ]
         valid = f"{sum(point.valid for point in own)} of {len(own)}"
-        found.append(f"| {saved.run.name} | {label} | {'; '.join(shown) or 'invalid'} | {valid} | {day} |")
+        measured = "; ".join(shown) or f"invalid: {'; '.join(own[0].reasons)}"
+        found.append(f"| {saved.run.name} | {label} | {measured} | {valid} | {day} |")
     work, grown = curves(saved.points)
     if grown:
         slopes = "; ".join(f"{cost}: {slope(curve):.2f}" for cost, curve in grown.items())
         found.append(f"| {saved.run.name} | slopes over {work} | {slopes} | | {day} |")
     return found
+
+
+def _capacity(saved: Saved, variant: str, held: float) -> str:
+    """Return the rate that held and, as the capacity lies between the two, the lowest that did not."""
+    broke = [point.rate for point in saved.points if point.variant == variant and point.rate > held]
+    return f"{number(held)} events/s" + (f"; {number(min(broke))} did not hold" if broke else "")

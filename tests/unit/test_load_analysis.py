@@ -215,6 +215,14 @@ def test_what_a_plan_takes_grows_with_its_records() -> None:
     assert large.memory > small.memory
 
 
+def test_records_take_memory_only_where_the_truth_is_kept() -> None:
+    kept, not_kept = (
+        needs([Point("", 0.0, 0, Settings(jobs=("overheating",), count=10**6, truth=truth))]).memory
+        for truth in (True, False)
+    )
+    assert kept - not_kept == 160 * 10**6
+
+
 def test_a_catch_up_of_keyed_results_takes_the_disk_of_its_inputs_alone() -> None:
     by_job = {
         job: needs([Point("", 0.0, 0, Settings(jobs=(job,), trigger="micro-batch", count=10**6))]).disk

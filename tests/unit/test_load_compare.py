@@ -58,6 +58,8 @@ def test_one_repeat_has_no_interval_and_none_is_an_error() -> None:
         ([100, 101, 99], [200, 201, 199], "B is 2.00 times A"),
         ([200, 201, 199], [100, 101, 99], "B is 0.50 times A"),
         ([100, 101, 99], [120, 121, 119], "no difference"),  # apart, but by less than a quarter
+        ([100, 101, 99], [78, 79, 77], "B is 0.78 times A"),  # the same whichever is named first
+        ([78, 79, 77], [100, 101, 99], "B is 1.28 times A"),
         ([100, 300, 200], [400, 200, 300], "no difference"),  # half as much again, but they overlap
         ([100, 101, 99], [1000], "cannot be told of one repeat"),
     ],
@@ -101,7 +103,7 @@ def test_the_pages_rows_of_a_run_are_replaced_and_the_others_stay() -> None:
         "| b | old |\n| a | old |\n",
         "| a | x | p50 ms: 5.5 (-0.853 to 11.9, 2 repeats); p99 ms: 11 (-1.71 to 23.7, 2 repeats) "
         "| 2 of 2 | 2026-11-21 |\n"
-        "| a | y | invalid | 0 of 1 | 2026-11-21 |\n"
+        "| a | y | invalid: not so: a gate (so) | 0 of 1 | 2026-11-21 |\n"
         "| b | old |\n",
     )
 
@@ -109,6 +111,8 @@ def test_the_pages_rows_of_a_run_are_replaced_and_the_others_stay() -> None:
 def test_a_capacity_has_its_row() -> None:
     (row,) = performance.rows(saved(capacity={"": 28_500.0}))
     assert row == "| a | capacity | 28,500 events/s | | 2026-11-21 |"
+    row, *_ = performance.rows(saved(point("100/s", 10), capacity={"": 50.0}))
+    assert row == "| a | capacity | 50 events/s; 100 did not hold | | 2026-11-21 |"
 
 
 def test_a_page_without_a_place_for_rows_is_refused() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from events.cli import PersonError
 from loadtest import peers
+from loadtest.__main__ import run_command
 from loadtest.peers import FOLDER, PEERS, JavaPeer, PythonPeer
 from loadtest.plan import Engine
 
@@ -43,6 +44,19 @@ def test_a_peer_that_is_not_installed_is_a_sentence(engine: str) -> None:
         PersonError, match=f"^{engine} is not installed: run python -m loadtest peers --install"
     ):
         peers.command(engine)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_run_does_not_begin_without_its_engines() -> None:
+    with pytest.raises(
+        PersonError, match=r"^the plan lacks flink: python -m loadtest peers flink-latency --install"
+    ):
+        run_command("flink-latency")
+
+
+def test_a_plan_for_a_capacity_is_not_run_at_a_rate_that_it_does_not_name() -> None:
+    with pytest.raises(PersonError, match=r"run python -m loadtest capacity overheating-capacity\.$"):
+        run_command("overheating-capacity")
 
 
 def test_without_maven_a_java_peer_says_what_to_install(
