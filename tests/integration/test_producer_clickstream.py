@@ -65,11 +65,11 @@ def is_flush(event: Event) -> bool:
     return "-flush-" in event["event_id"]
 
 
-def flush_came_last(kafka: Kafka, topic: Topic) -> bool:
-    """Tell whether nothing was appended after the one flush record; a millisecond has no order over partitions."""
-    records = kafka.read_all(topic)
-    flushes = [record for record in records if b"-flush" in (record.value or b"")]
-    return len(flushes) == 1 and flushes[0].timestamp_ms == max(record.timestamp_ms for record in records)
+def flush_of(records: list[Record]) -> Record:
+    """Return the one flush record, after which nothing was appended; a millisecond has no order over partitions."""
+    (flush,) = (record for record in records if b"-flush" in (record.value or b""))
+    assert flush.timestamp_ms == max(record.timestamp_ms for record in records)
+    return flush
 
 
 def held_by(kafka: Kafka, topic: Topic) -> tuple[list[Event], set[tuple[str, int, int, int, str]]]:
@@ -242,14 +242,15 @@ def test_flush_records_come_last_and_close_all_that_is_open(topics: Kafka) -> No
     for topic, hours in ((AD_IMPRESSIONS, 4), (AD_CLICKS, 4), (USER_ACTIONS, 4)):
         events, dead = held_by(topics, topic)
         assert not dead
-        assert flush_came_last(topics, topic)
+        assert flush_of(topics.read_all(topic))
         (last,) = filter(is_flush, events)
         others = [event for event in events if not is_flush(event)]
         newest = max(event["at"] for event in others)
         assert last["at"] - newest > timedelta(hours=hours), "an hour to click, and a watermark of three"
         assert newest < datetime.now(UTC) - timedelta(hours=hours)
-    assert flush_came_last(topics, RACK_READINGS)
-    assert len(topics.read_all(RACK_READINGS)) == 2001
+    readings = topics.read_all(RACK_READINGS)
+    assert len(readings) == 2001
+    assert json.loads(flush_of(readings).value or b"")["rack_id"] == "flush"
     shares = [len(held_by(topics, topic)[0]) - 1 for topic in (AD_IMPRESSIONS, AD_CLICKS, USER_ACTIONS)]
     assert shares == [2000, 200, 800]
 
