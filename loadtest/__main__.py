@@ -10,7 +10,7 @@ from rich.table import Table
 from events import cli, settings
 from loadtest.measure.result import RUN, Saved, load
 from loadtest.peers import PEERS
-from loadtest.plan import Engine, Plan, load_plan, variants, without_engines
+from loadtest.plan import Plan, load_plan, variants, without_engines
 from loadtest.promises import commands as promises
 from loadtest.reports import performance
 from loadtest.reports.compare import compare, only
@@ -36,12 +36,7 @@ Compared = Annotated[
 def run_command(plan: PlanFile, name: Name = None) -> None:
     """Run a plan's points, and write their report. Exit 1 when a point is not valid; Ctrl-C leaves a report (130)."""
     path = _plan(plan)
-    wanted = load_plan(path)
-    if wanted.capacity:
-        raise cli.PersonError(
-            f"the plan {path} has no rate of its own, but bounds: run python -m loadtest capacity {plan}."
-        )
-    _run_points(wanted, path, name)
+    _run_points(load_plan(path), path, name)
 
 
 @app.command("capacity")
@@ -71,7 +66,8 @@ def peers_command(
     """
     path = _plan(plan)
     wanted = load_plan(path)
-    missing = _missing(wanted)
+    engines = {own.engine for _, own in variants(wanted)}
+    missing = {engine for engine, peer in PEERS.items() if engine in engines and not peer.is_there}
     for engine in sorted(missing) if install else ():
         typer.echo(f"loadtest: installing {engine}", err=True)
         PEERS[engine].install()
@@ -117,17 +113,7 @@ app.command("speed")(promises.speed_command)
 app.command("join")(promises.join_command)
 
 
-def _missing(plan: Plan) -> set[Engine]:
-    engines = {own.engine for _, own in variants(plan)}
-    return {engine for engine, peer in PEERS.items() if engine in engines and not peer.is_there}
-
-
 def _run_points(plan: Plan, path: Path, name: str | None) -> None:
-    if missing := sorted(_missing(plan)):
-        known = path.stem if path.parent == PLANS else path
-        raise cli.PersonError(
-            f"the plan lacks {', '.join(missing)}: python -m loadtest peers {known} --install fetches and runs them."
-        )
     if not run_plan(plan, path, _folder(name or path.stem)):
         raise cli.PersonError("not every point is valid: the report says which and why.")
 

@@ -14,9 +14,10 @@ import psutil
 from broker import server
 from events.cli import PersonError
 from events.times import now_ms, to_text
-from loadtest import capacity, machine
+from loadtest import capacity, machine, peers
 from loadtest.measure.result import RUN, PointResult, Run, save
 from loadtest.needs import needs, shortage
+from loadtest.peers import PEERS
 from loadtest.plan import Gates, Plan, Point, Settings, points, variants
 from loadtest.point import Bench, OnePoint
 from loadtest.reports.report import write_report
@@ -33,6 +34,10 @@ def run_plan(plan: Plan, path: Path, folder: Path) -> bool:
 
     On Ctrl-C and on a failure of a point what was done is kept and reported, and why it ended is said in the report.
     """
+    if plan.capacity:
+        raise PersonError(
+            f"the plan {path} has no rate of its own, but bounds: run python -m loadtest capacity {path.stem}."
+        )
     planned = list(points(plan))
     prepare(planned, path, folder)
     run = new_run(plan, folder, len(planned))
@@ -77,7 +82,12 @@ def find_capacity(plan: Plan, path: Path, folder: Path) -> dict[str, float | Non
 
 
 def prepare(planned: list[Point], path: Path, folder: Path) -> None:
-    """Make the folder anew, with a copy of the plan; raise `PersonError` when disk or memory is too little for it."""
+    """Make the folder anew, with a copy of the plan.
+
+    Raises `PersonError` when an engine is not installed, or disk or memory is too little.
+    """
+    for engine in sorted({point.settings.engine for point in planned} & PEERS.keys()):
+        peers.command(engine)
     folder.mkdir(parents=True, exist_ok=True)
     free = psutil.disk_usage(str(folder)).free
     lack = shortage(needs(planned), free, psutil.virtual_memory().available)

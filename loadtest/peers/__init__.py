@@ -92,9 +92,11 @@ PEERS: dict[str, JavaPeer | PythonPeer] = {
 
 
 def command(engine: str) -> tuple[str, ...]:
-    """Return what starts a peer; raise `PersonError` when it is not installed."""
+    """Return what starts a peer; raise `PersonError` when it is not installed, or not as its sources are now."""
     if not PEERS[engine].is_there:
-        raise PersonError(f"{engine} is not installed: run python -m loadtest peers --install.")
+        raise PersonError(
+            f"{engine} is not installed: run python -m loadtest peers --install (it also runs them)."
+        )
     return PEERS[engine].command()
 
 

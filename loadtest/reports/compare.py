@@ -28,9 +28,15 @@ METRICS: dict[str, Callable[[PointResult], float | None]] = {
     "past window p99 ms": lambda p: p.past_window.p99 if p.past_window else None,
     "records/s, from start": lambda p: p.whole_per_s,
     "records/s, warm": lambda p: p.warm_per_s,
+    "start s": lambda p: p.start_s,
     "recovery s": lambda p: p.recovery_s,
+    "batch p50 ms": lambda p: p.batches.p50_ms if p.batches else None,
+    "state MiB": lambda p: (p.batches.state_mib or None) if p.batches else None,  # 0: not counted
+    "jobs MiB": lambda p: jobs_mib(p) if p.jobs and p.processes else None,
+    "checkpoint MiB": lambda p: p.checkpoint_mib or None,
     "CPU of the jobs %": lambda p: jobs_cpu(p) if p.jobs and p.processes else None,
 }
+"""What a point is told by, in comparisons, curves and rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from loadtest.measure.result import PointResult
-from loadtest.reports.compare import jobs_mib, number
+from loadtest.reports.compare import METRICS, number
 
 Curve = list[tuple[float, float]]
 """Work and cost, by growing work; the mean over repeats."""
@@ -18,16 +18,9 @@ WORKS: dict[str, Callable[[PointResult], int]] = {
     "racks": lambda p: p.racks,
     "events at once": lambda p: 0 if p.rate else p.sent,
 }
-COSTS: dict[str, Callable[[PointResult], float | None]] = {
-    "records/s, warm": lambda p: p.warm_per_s,
-    "start s": lambda p: p.start_s,
-    "recovery s": lambda p: p.recovery_s,
-    "p99 ms": lambda p: p.from_schedule.p99 if p.from_schedule else None,
-    "batch p50 ms": lambda p: p.batches.p50_ms if p.batches else None,
-    "state MiB": lambda p: p.batches.state_mib if p.batches else None,
-    "jobs MiB": jobs_mib,
-    "checkpoint MiB": lambda p: p.checkpoint_mib,
-}
+COSTS = (
+    "records/s, warm", "start s", "recovery s", "p99 ms", "batch p50 ms", "state MiB", "jobs MiB", "checkpoint MiB",
+)  # fmt: skip
 
 
 def curves(points: Sequence[PointResult]) -> tuple[str, dict[str, Curve]]:
@@ -41,7 +34,8 @@ def curves(points: Sequence[PointResult]) -> tuple[str, dict[str, Curve]]:
         if len(amounts) < 2:
             continue
         found: dict[str, Curve] = {}
-        for cost, value in COSTS.items():
+        for cost in COSTS:
+            value = METRICS[cost]
             curve = [
                 (float(at), fmean(values))
                 for at in amounts

@@ -9,7 +9,7 @@ from loadtest.reports.compare import figures, interval, number
 from loadtest.reports.growth import curves, slope
 
 BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
-_SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, from start", "records/s, warm", "recovery s")
+_SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, from start", "records/s, warm")
 
 
 def update(page: Path, runs: Sequence[Saved]) -> None:
@@ -42,15 +42,16 @@ def rows(saved: Saved) -> list[str]:
         what = _capacity(saved, variant, rate) if rate else "not even the lowest rate held"
         found.append(f"| {saved.run.name} | {f'capacity {variant}'.strip()} | {what} | | {day} |")
     values = figures(saved.points)
+    work, grown = curves(saved.points)
+    names = dict.fromkeys([*_SHOWN, *grown])
     for label in dict.fromkeys(point.label for point in saved.points):
         own = [point for point in saved.points if point.label == label]
         shown = [
-            f"{name}: {interval(values[label][name])}" for name in _SHOWN if name in values.get(label, {})
+            f"{name}: {interval(values[label][name])}" for name in names if name in values.get(label, {})
         ]
         valid = f"{sum(point.valid for point in own)} of {len(own)}"
         measured = "; ".join(shown) or f"invalid: {'; '.join(own[0].reasons)}"
         found.append(f"| {saved.run.name} | {label} | {measured} | {valid} | {day} |")
-    work, grown = curves(saved.points)
     if grown:
         slopes = "; ".join(f"{cost}: {slope(curve):.2f}" for cost, curve in grown.items())
         found.append(f"| {saved.run.name} | slopes over {work} | {slopes} | | {day} |")

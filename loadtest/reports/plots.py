@@ -1,7 +1,7 @@
 """The plots of a run: each a PNG file. Of valid points only, but for what shows why a point is not valid."""
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from loadtest.measure.raw_files import BATCHES, LAG, LATENCIES, SAMPLES
-from loadtest.measure.result import PointResult, Saved
+from loadtest.measure.result import PointResult, Process, Saved
 from loadtest.reports import growth
 
 WIDTH, HEIGHT, DPI = 8.0, 4.2, 110
@@ -25,6 +25,7 @@ def draw(saved: Saved) -> dict[str, Path]:
     measured = [point for point in saved.points if point.valid]
     wanted: list[tuple[str, str, Callable[[Axes], bool]]] = [
         ("Latency over rate", "latency-over-rate", lambda ax: _over_rate(ax, measured)),
+        ("Records a second", "throughput", lambda ax: _throughput(ax, measured)),
         ("Costs over work", "growth", lambda ax: _growth(ax, measured)),
         ("Latencies (ECDF)", "ecdf", lambda ax: _ecdf(ax, saved, measured)),
         (
@@ -35,8 +36,18 @@ def draw(saved: Saved) -> dict[str, Path]:
         ("Lag over time", "lag", lambda ax: _lag(ax, saved)),
         ("Time of batches", "batches", lambda ax: _batches(ax, saved)),
         ("Memory of state", "state", lambda ax: _state(ax, saved)),
-        ("Processors", "cpu", lambda ax: _programs(ax, saved, 2, "percent of one processor")),
-        ("Memory", "memory", lambda ax: _programs(ax, saved, 3, "resident MiB")),
+        ("Processors", "cpu", lambda ax: _shares(ax, saved, _cpu, "percent of one processor")),
+        ("Memory", "memory", lambda ax: _shares(ax, saved, _rss, "resident MiB, each program at most")),
+        (
+            "Processors, last point",
+            "cpu-over-time",
+            lambda ax: _programs(ax, saved, "cpu_percent", "percent of one processor"),
+        ),
+        (
+            "Memory, last point",
+            "memory-over-time",
+            lambda ax: _programs(ax, saved, "rss_mib", "resident MiB"),
+        ),
     ]
     files = {}
     for title, name, plot in wanted:
@@ -76,6 +87,22 @@ def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
     ax.set_xticks(rates, [f"{rate:,.0f}" for rate in rates])
     ax.xaxis.set_minor_formatter(NullFormatter())
     return bool(curves)
+
+
+def _throughput(ax: Axes, points: Sequence[PointResult]) -> bool:
+    """Draw the mean of each label's repeats as a bar, and each of them as a dot: warm, where that is known."""
+    by_label: dict[str, list[float]] = {}
+    for point in points:
+        per_s = point.warm_per_s or point.whole_per_s
+        if per_s is not None:
+            by_label.setdefault(point.label, []).append(per_s)
+    for label, values in by_label.items():
+        ax.barh(label, float(np.mean(values)), alpha=0.4, color="C0")
+        ax.plot(values, [label] * len(values), linestyle="", marker="|", markersize=14, color="C0")
+    ax.plot([], [], linestyle="", marker="|", color="C0", label="a repeat")
+    ax.invert_yaxis()
+    ax.set(xlabel="records/s, the first batch or third left out")
+    return bool(by_label)
 
 
 def _growth(ax: Axes, points: Sequence[PointResult]) -> bool:
@@ -155,16 +182,46 @@ def _lines(ax: Axes, saved: Saved, file: str, when: str, what: str, per_second: 
     return drawn
 
 
-def _programs(ax: Axes, saved: Saved, column: int, label: str) -> bool:
-    """Draw the last point's programs over time: one point is enough to see who takes what."""
+def _shares(ax: Axes, saved: Saved, taken: Callable[[Process], float], label: str) -> bool:
+    """Draw for each label what each program took, the mean over its repeats, one after the other."""
+    by_label: dict[str, list[Mapping[str, Process]]] = {}
+    for point in saved.points:
+        if point.processes:
+            by_label.setdefault(_label(point), []).append(point.processes)
+    programs = dict.fromkeys(name for own in by_label.values() for each in own for name in each)
+    reached = np.zeros(len(by_label))
+    for program in programs:
+        means = np.array([
+            np.mean([taken(each[program]) if program in each else 0.0 for each in own])
+            for own in by_label.values()
+        ])  # fmt: skip
+        ax.barh(list(by_label), means, left=reached, label=program)
+        reached += means
+    ax.invert_yaxis()
+    ax.set(xlabel=label)
+    return bool(by_label)
+
+
+def _cpu(taken: Process) -> float:
+    return taken.cpu_percent
+
+
+def _rss(taken: Process) -> float:
+    return taken.rss_mib
+
+
+def _programs(ax: Axes, saved: Saved, column: str, label: str) -> bool:
+    """Draw the last point's programs over time: of one it can be read."""
     if not saved.points:
         return False
     point = saved.points[-1]
-    rows = [list(row.values()) for row in _csv(saved, point, SAMPLES)]
-    begin = min((float(row[0]) for row in rows), default=0.0)
-    for program in dict.fromkeys(row[1] for row in rows):
-        own = [row for row in rows if row[1] == program]
-        ax.plot([float(row[0]) - begin for row in own], [float(row[column]) for row in own], label=program)
+    rows = _csv(saved, point, SAMPLES)
+    begin = min((float(row["epoch_s"]) for row in rows), default=0.0)
+    for program in dict.fromkeys(row["program"] for row in rows):
+        own = [row for row in rows if row["program"] == program]
+        ax.plot(
+            [float(row["epoch_s"]) - begin for row in own], [float(row[column]) for row in own], label=program
+        )
     ax.set(xlabel=f"s after the start of {_name(point)}", ylabel=label, ylim=(0, None))
     return bool(rows)
 
@@ -188,4 +245,8 @@ def _csv(saved: Saved, point: PointResult, name: str) -> list[dict[str, str]]:
 
 
 def _name(point: PointResult) -> str:
-    return f"{point.label} #{point.repeat + 1}" + ("" if point.valid else " (invalid)")
+    return f"{_label(point)} #{point.repeat + 1}"
+
+
+def _label(point: PointResult) -> str:
+    return point.label + ("" if point.valid else " (invalid)")

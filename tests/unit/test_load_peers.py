@@ -1,13 +1,14 @@
 """The peers: the two in Java share their rule to the letter, and one that is not installed is a sentence."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from events.cli import PersonError
 from loadtest import peers
-from loadtest.__main__ import run_command
+from loadtest.__main__ import capacity_command, run_command
 from loadtest.peers import FOLDER, PEERS, JavaPeer, PythonPeer
 from loadtest.plan import Engine
 
@@ -47,11 +48,12 @@ def test_a_peer_that_is_not_installed_is_a_sentence(engine: str) -> None:
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_a_run_does_not_begin_without_its_engines() -> None:
-    with pytest.raises(
-        PersonError, match=r"^the plan lacks flink: python -m loadtest peers flink-latency --install"
-    ):
-        run_command("flink-latency")
+@pytest.mark.parametrize(
+    ("command", "plan"), [(run_command, "flink-latency"), (capacity_command, "flink-capacity")]
+)
+def test_nothing_begins_without_its_engine(command: Callable[[str], None], plan: str) -> None:
+    with pytest.raises(PersonError, match=r"^flink is not installed: run python -m loadtest peers --install"):
+        command(plan)
 
 
 def test_a_plan_for_a_capacity_is_not_run_at_a_rate_that_it_does_not_name() -> None:

@@ -80,9 +80,10 @@ def raw(own: Path) -> None:
 def test_the_page_stands_alone_and_has_all_plots(tmp_path: Path) -> None:
     folder = left(tmp_path / "run", result(100), result(200))
     page = write_report(folder).read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == 8
+    assert page.count("data:image/png;base64,") == 10
     assert {file.stem for file in folder.glob("*.png")} == {
         "latency-over-rate", "ecdf", "latency-over-time", "lag", "batches", "state", "cpu", "memory",
+        "cpu-over-time", "memory-over-time",
     }  # fmt: skip
     assert not re.search(r'(src|href)="(?!data:)', page)
     assert "http" not in re.sub(r"base64,[^\"]*", "", page)
@@ -113,9 +114,23 @@ def test_costs_over_growing_work_have_their_slopes(tmp_path: Path) -> None:
             ["slope", "0.00", "0.00", "1.00"],
         ]
     assert (folder / "growth.png").exists()
-    assert rows(load(folder))[-1].endswith(
-        "recovery s: 0.00; jobs MiB: 0.00; checkpoint MiB: 1.00 | | 2026-11-21 |"
+    first, *_, last = rows(load(folder))[1:]
+    assert (
+        "recovery s: 12 (9.7 to 14.3, 6 repeats); jobs MiB: 600 (600 to 601, 6 repeats); checkpoint MiB: 185 ("
+        in first
     )
+    assert last.endswith("recovery s: 0.00; jobs MiB: 0.00; checkpoint MiB: 1.00 | | 2026-11-21 |")
+
+
+def test_catch_ups_are_drawn_by_their_records_a_second(tmp_path: Path) -> None:
+    points = [
+        msgspec.structs.replace(result(0, repeat=repeat, variant=variant), from_schedule=None, warm_per_s=per_s)
+        for variant, rates in (("one", (100, 110)), ("two", (180, 190))) for repeat, per_s in enumerate(rates)
+    ]  # fmt: skip
+    folder = left(tmp_path / "run", *points)
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert (folder / "throughput.png").exists()
+    assert "<h2>Records a second</h2>" in page
 
 
 def test_an_invalid_point_has_its_reason_and_none_of_its_numbers(tmp_path: Path) -> None:
