@@ -29,8 +29,11 @@ from spark_jobs.session import NOT_ON_A_DISK, new_session
 from spark_jobs.triggers import Trigger
 from spark_jobs.usual_form import suspects
 
-LETTERS_EVERY = timedelta(seconds=2)
-"""Dead letters are not urgent: their micro-batches need not take the processors that results are waiting for."""
+REAL_TIME_BATCH = timedelta(minutes=5)
+"""Long, since its end pauses the records of its moment."""
+LETTERS_BATCH = {Trigger.REAL_TIME: timedelta(minutes=4.5), Trigger.MICRO_BATCH: timedelta(seconds=2)}
+"""Dead letters are not urgent: they leave the processors to the results. Their real-time batches end at other times
+than those of the results, as each end is a second of planning (docs/tuning.md)."""
 SPARE_SLOTS = 8
 """Real-time tasks hold their slot for ever: these are for partitions that are added to a topic while it runs."""
 
@@ -51,9 +54,12 @@ class RunOptions:
         """Return over how many tasks a job's state is spread."""
         return self.state_partitions or job.state_partitions
 
-    def batch_for(self, trigger: Trigger, micro_batch: timedelta = timedelta(0)) -> timedelta:
-        """Return how long a batch lasts: real-time batches are long, since a boundary pauses their records."""
-        return self.batch or (timedelta(minutes=5) if trigger is Trigger.REAL_TIME else micro_batch)
+    def batch_for(
+        self, trigger: Trigger, micro_batch: timedelta = timedelta(0), *, letters: bool = False
+    ) -> timedelta:
+        """Return how long a batch of a job's results lasts, or of its dead letters."""
+        results = {Trigger.REAL_TIME: REAL_TIME_BATCH, Trigger.MICRO_BATCH: micro_batch}
+        return self.batch or (LETTERS_BATCH if letters else results).get(trigger, timedelta(0))
 
 
 def run(
@@ -130,7 +136,7 @@ def start(
     ) -> StreamingQuery:
         identity = checkpoints.Identity(name, plan_name, job.rules_version, settings.topic_prefix, shape)
         path = checkpoints.claim(options.checkpoint_root, identity)
-        batch = options.batch_for(trigger, LETTERS_EVERY if sink is DEAD_LETTERS else job.micro_batch)
+        batch = options.batch_for(trigger, job.micro_batch, letters=sink is DEAD_LETTERS)
         query = kafka.QueryOptions(name, path, mode, trigger, batch)
         if sink is None:
             return kafka.write_files(records, shape["folder"], query)

@@ -66,7 +66,14 @@ def test_a_plan_keeps_to_an_output_mode_that_it_can() -> None:
 
 def test_real_time_batches_are_long_and_micro_batches_follow_at_once() -> None:
     assert RunOptions().batch_for(Trigger.REAL_TIME) == timedelta(minutes=5)
+    assert RunOptions().batch_for(Trigger.REAL_TIME, letters=True) == timedelta(seconds=270)
     assert RunOptions().batch_for(Trigger.MICRO_BATCH) == timedelta(0)
+    assert RunOptions().batch_for(Trigger.MICRO_BATCH, timedelta(minutes=1), letters=True) == timedelta(
+        seconds=2
+    )
+    assert RunOptions(batch=timedelta(seconds=7)).batch_for(Trigger.REAL_TIME, letters=True) == timedelta(
+        seconds=7
+    )
     assert RunOptions(batch=timedelta(seconds=7)).batch_for(Trigger.REAL_TIME) == timedelta(seconds=7)
     assert RunOptions().batch_for(Trigger.MICRO_BATCH, timedelta(minutes=1)) == timedelta(minutes=1)
 
