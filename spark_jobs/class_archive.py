@@ -22,9 +22,13 @@ def archive_path(config: settings.Settings) -> Path:
     """Return where the archive of this Java and these packages lies, or would."""
     program = Path(java()).resolve()
     release = program.parent.parent / "release"
-    parts = [str(program), release.read_text(encoding="utf-8") if release.exists() else ""]
-    key = hashlib.sha256("|".join([*parts, sys.prefix, version("pyspark")]).encode()).hexdigest()
-    return config.jars_dir / f"spark-classes-{key[:16]}.jsa"
+    words = release.read_text(encoding="utf-8") if release.exists() else ""
+    made_by = _hash(str(program), words, version("pyspark"))
+    return config.jars_dir / f"spark-classes-{_hash(sys.prefix)}-{made_by}.jsa"
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:8]
 
 
 def java_options(config: settings.Settings) -> str:
@@ -32,6 +36,14 @@ def java_options(config: settings.Settings) -> str:
     path = archive_path(config).resolve()
     # Silent where it does not fit: what it has to say would go to the standard output.
     return f"-XX:SharedArchiveFile={path} -Xlog:cds=off -Xlog:cds+dynamic=off" if path.exists() else ""
+
+
+def remove_older(archive: Path) -> None:
+    """Remove what this environment had with another Java or other packages: 190 MB each."""
+    _, _, environment, _ = archive.stem.split("-")
+    for other in archive.parent.glob(f"spark-classes-{environment}-*.jsa"):
+        if other != archive:
+            other.unlink(missing_ok=True)
 
 
 def main() -> None:
@@ -46,6 +58,7 @@ def main() -> None:
 
     try:
         make(config, archive_path(config))
+        remove_older(archive_path(config))
     except (PersonError, OSError, SubprocessError) as error:
         typer.echo(f"setup: that failed ({error}); all works without it, and starts later.", err=True)
 

@@ -69,7 +69,7 @@ class Sampler:
             now = time.time()
             taken: dict[str, tuple[float, float]] = {}
             for name, pid in list(self._programs.items()):
-                for part, cpu_s, rss in self._family(name, pid):
+                for part, cpu_s, rss in family(name, pid, self._spent):
                     before = taken.get(part, (0.0, 0.0))
                     taken[part] = (before[0] + cpu_s, before[1] + rss)
             busy_s = _busy_s()
@@ -91,23 +91,27 @@ class Sampler:
             ends[part.topic] = ends.get(part.topic, 0) + end
         return ends
 
-    def _family(self, name: str, pid: int) -> list[tuple[str, float, float]]:
-        """Return of a program and its children the part that they belong to, seconds spent since last, and memory."""
-        found = []
-        with suppress(psutil.Error):
-            parent = psutil.Process(pid)
-            for process, part in [
-                (parent, name),
-                *((child, "") for child in parent.children(recursive=True)),
-            ]:
-                with suppress(psutil.Error):
-                    times = process.cpu_times()
-                    spent = times.user + times.system
-                    since = spent - self._spent.get(process.pid, 0.0 if part == "" else spent)
-                    self._spent[process.pid] = spent
-                    which = part or name + (JVM if process.name() == "java" else WORKERS)
-                    found.append((which, max(since, 0.0), float(process.memory_info().rss)))
-        return found
+
+def family(name: str, pid: int, spent: dict[int, float]) -> list[tuple[str, float, float]]:
+    """Return of a program and its children the part that they belong to, seconds of processor since last, and bytes.
+
+    `spent` holds what each process had spent at the last look, and is brought up to date.
+    """
+    found = []
+    with suppress(psutil.Error):
+        parent = psutil.Process(pid)
+        for process, part in [(parent, name), *((child, "") for child in parent.children(recursive=True))]:
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                total = times.user + times.system
+                since = total - spent.get(process.pid, 0.0 if part == "" else total)
+                spent[process.pid] = total
+                of_java = Path(process.exe()).name == "java"
+                # What a JVM is just starting is, for a moment, a copy with all its memory, by the name of a thread.
+                copy = of_java and process.name() != "java"
+                which = part or name + (JVM if of_java else WORKERS)
+                found.append((which, max(since, 0.0), 0.0 if copy else float(process.memory_info().rss)))
+    return found
 
 
 def _busy_s() -> float:

@@ -75,3 +75,19 @@ def test_another_java_or_other_packages_have_an_archive_of_their_own(
         first = class_archive.archive_path(config)
         (tmp_path / "java" / "release").write_text("17.0.99", encoding="utf-8")
         assert len({here, first, class_archive.archive_path(config)}) == 3
+
+
+def test_an_archive_takes_the_place_of_its_environments_older_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Settings(rackstream_jars=tmp_path)
+    now = class_archive.archive_path(config)
+    with monkeypatch.context() as other:
+        other.setattr(class_archive, "version", lambda _: "4.0.0")
+        before = class_archive.archive_path(config)
+        other.setattr(sys, "prefix", "/elsewhere")
+        elsewhere = class_archive.archive_path(config)
+    for archive in (now, before, elsewhere):
+        archive.touch()
+    class_archive.remove_older(now)
+    assert set(tmp_path.iterdir()) == {now, elsewhere}

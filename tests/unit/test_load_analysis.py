@@ -1,9 +1,13 @@
 """A point's raw material, made by hand, gives the numbers that one would work out by hand."""
 
+import shutil
+import subprocess
+import sys
 from array import array
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import msgspec
@@ -18,7 +22,7 @@ from loadtest.measure.collect import Output
 from loadtest.measure.deciding import deciders
 from loadtest.measure.inputs import Inputs
 from loadtest.measure.latency import percentiles
-from loadtest.measure.sampler import mean_and_most
+from loadtest.measure.sampler import family, mean_and_most
 from loadtest.needs import Needs, needs, shortage
 from loadtest.plan import Gates, Point, Settings
 
@@ -204,6 +208,28 @@ def test_the_collectors_file_is_read_up_to_a_record_that_was_cut_off(tmp_path: P
 def test_the_samples_of_a_stretch_give_mean_and_most() -> None:
     rows = [(1.0, "a", 10.0, 5.0), (2.0, "a", 30.0, 4.0), (2.0, "b", 1.0, 1.0), (9.0, "a", 99.0, 99.0)]
     assert mean_and_most(rows, 1.0, 3.0) == {"a": (20.0, 5.0), "b": (1.0, 1.0)}
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/exe").exists(), reason="only Linux tells a process's program and name apart"
+)
+def test_what_a_jvm_is_just_starting_is_not_its_memory_once_more(tmp_path: Path) -> None:
+    sleep = shutil.which("sleep")
+    assert sleep
+    shutil.copy(sleep, tmp_path / "java")
+    (tmp_path / "a-thread").symlink_to(tmp_path / "java")  # the program is Java's, the name is not
+    both = f"import subprocess as s; p = [s.Popen([n, '30']) for n in ('{tmp_path}/java', '{tmp_path}/a-thread')]"
+    script = both + "; print(flush=True); input(); [each.kill() for each in p]"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=PIPE, stdout=PIPE, text=True) as program:
+        assert program.stdout
+        program.stdout.readline()
+        found = family("jobs", program.pid, {})
+        program.communicate("\n")
+    assert [which for which, _, _ in found] == ["jobs", "jobs (JVM)", "jobs (JVM)"]
+    own, jvm, copy = (size for _, _, size in found)
+    assert own > 0
+    assert jvm > 0
+    assert copy == 0
 
 
 def test_what_a_plan_takes_grows_with_its_records() -> None:
