@@ -101,6 +101,7 @@ def _throughput(ax: Axes, points: Sequence[PointResult]) -> bool:
         ax.plot(values, [label] * len(values), linestyle="", marker="|", markersize=14, color="C0")
     ax.plot([], [], linestyle="", marker="|", color="C0", label="a repeat")
     ax.invert_yaxis()
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set(xlabel="records/s, the first batch or third left out")
     return bool(by_label)
 
