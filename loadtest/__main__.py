@@ -9,8 +9,8 @@ from rich.table import Table
 
 from events import cli, settings
 from loadtest.measure.result import RUN, Saved, load
-from loadtest.peers import PEERS
-from loadtest.plan import Plan, load_plan, variants, without_engines
+from loadtest.peers import PEERS, missing
+from loadtest.plan import PLANS, Plan, load_plan, variants, without_engines
 from loadtest.promises import commands as promises
 from loadtest.reports import performance
 from loadtest.reports.compare import compare, only
@@ -20,7 +20,6 @@ from loadtest.run import find_capacity, run_plan
 app = cli.new_app(
     "Load experiments. Everything runs on a broker of their own on this machine, and ends by itself."
 )
-PLANS = Path(__file__).parent / "plans"
 
 PlanFile = Annotated[str, typer.Argument(help="A plan: a YAML file, or the name of one in loadtest/plans.")]
 Name = Annotated[
@@ -43,11 +42,7 @@ def run_command(plan: PlanFile, name: Name = None) -> None:
 def capacity_command(plan: PlanFile, name: Name = None) -> None:
     """Search the highest rate that the jobs sustain, within the plan's bounds, and write a report."""
     path = _plan(plan)
-    found = find_capacity(load_plan(path), path, _folder(name or path.stem))
-    for variant, rate in found.items():
-        typer.echo(
-            f"{variant or path.stem}: {f'{rate:,.0f} events/s' if rate else 'not even the lowest rate held'}"
-        )
+    _search(load_plan(path), path, name)
 
 
 @app.command("peers")
@@ -67,15 +62,16 @@ def peers_command(
     path = _plan(plan)
     wanted = load_plan(path)
     engines = {own.engine for _, own in variants(wanted)}
-    missing = {engine for engine, peer in PEERS.items() if engine in engines and not peer.is_there}
-    for engine in sorted(missing) if install else ():
+    for engine in missing(engines) if install else ():
         typer.echo(f"loadtest: installing {engine}", err=True)
         PEERS[engine].install()
-        missing.remove(engine)
-    present, absent = without_engines(wanted, missing)
+    present, absent = without_engines(wanted, missing(engines))
     for variant in absent:
         typer.echo(f"loadtest: {variant} is left out: its engine is not installed (--install).", err=True)
-    _run_points(present, path, name)
+    if present.capacity:
+        _search(present, path, name)
+    else:
+        _run_points(present, path, name)
 
 
 @app.command("report")
@@ -111,6 +107,13 @@ def performance_command(
 
 app.command("speed")(promises.speed_command)
 app.command("join")(promises.join_command)
+
+
+def _search(plan: Plan, path: Path, name: str | None) -> None:
+    for variant, rate in find_capacity(plan, path, _folder(name or path.stem)).items():
+        typer.echo(
+            f"{variant or path.stem}: {f'{rate:,.0f} events/s' if rate else 'not even the lowest rate held'}"
+        )
 
 
 def _run_points(plan: Plan, path: Path, name: str | None) -> None:

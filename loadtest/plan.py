@@ -29,6 +29,7 @@ Sender = Literal["producer", "producer-performance"]
 Rate = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
+PLANS = Path(__file__).parent / "plans"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$"
 """What is part of folders' names."""
 INTERVALS = ("--window", "--slide", "--watermark", "--gap")
@@ -191,6 +192,11 @@ class Point:
         return self.settings.count or int(self.rate * self.seconds)
 
 
+def to_type(path: Path) -> str:
+    """Return what a person types for a plan: the name alone of one that is here."""
+    return path.stem if path.parent == PLANS else str(path)
+
+
 def load_plan(path: Path) -> Plan:
     """Read a plan; raise `PersonError` that names the line of what is wrong."""
     plan, root = read_yaml(path, Plan, "the load plan", "PLAN")
@@ -237,7 +243,7 @@ def without_engines(plan: Plan, missing: Container[str]) -> tuple[Plan, list[str
         return plan, []
     left = tuple(variant for variant in plan.variants if variant.name not in absent)
     if not left:
-        raise PersonError("none of the plan's engines is installed: run python -m loadtest peers --install.")
+        raise PersonError("none of the plan's engines is installed: add --install.")
     return msgspec.structs.replace(plan, variants=left), absent
 
 

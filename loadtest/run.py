@@ -17,8 +17,7 @@ from events.times import now_ms, to_text
 from loadtest import capacity, machine, peers
 from loadtest.measure.result import RUN, PointResult, Run, save
 from loadtest.needs import needs, shortage
-from loadtest.peers import PEERS
-from loadtest.plan import Gates, Plan, Point, Settings, points, variants
+from loadtest.plan import Gates, Plan, Point, Settings, points, to_type, variants
 from loadtest.point import Bench, OnePoint
 from loadtest.reports.report import write_report
 from loadtest.sending import Sending
@@ -36,7 +35,7 @@ def run_plan(plan: Plan, path: Path, folder: Path) -> bool:
     """
     if plan.capacity:
         raise PersonError(
-            f"the plan {path} has no rate of its own, but bounds: run python -m loadtest capacity {path.stem}."
+            f"the plan {path} has no rate of its own, but bounds: run python -m loadtest capacity {to_type(path)}."
         )
     planned = list(points(plan))
     prepare(planned, path, folder)
@@ -86,8 +85,11 @@ def prepare(planned: list[Point], path: Path, folder: Path) -> None:
 
     Raises `PersonError` when an engine is not installed, or disk or memory is too little.
     """
-    for engine in sorted({point.settings.engine for point in planned} & PEERS.keys()):
-        peers.command(engine)
+    if absent := peers.missing(point.settings.engine for point in planned):
+        raise PersonError(
+            f"the plan {path} lacks {', '.join(absent)}: python -m loadtest peers {to_type(path)} --install fetches "
+            "and runs them."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     free = psutil.disk_usage(str(folder)).free
     lack = shortage(needs(planned), free, psutil.virtual_memory().available)

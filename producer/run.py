@@ -110,7 +110,8 @@ def run(
         write_inventory(inventory, racks())
     # The first batch takes half a second, Arrow's kernels being loaded: draw one before the start is set.
     next(streams.rounds(), None)
-    # Each look through all that has been made until here would stop the sending for a tenth of a second.
+    # Python would look through all that there is by now, again and again while it sends (docs/tuning.md).
+    gc.collect()
     gc.freeze()
     schedule = schedule_from_now()
     streams.starting(schedule, schedule.start_wall_ms if first_sequence is None else first_sequence)

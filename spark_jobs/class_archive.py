@@ -38,11 +38,10 @@ def java_options(config: settings.Settings) -> str:
     return f"-XX:SharedArchiveFile={path} -Xlog:cds=off -Xlog:cds+dynamic=off" if path.exists() else ""
 
 
-def remove_older(archive: Path) -> None:
+def remove_older(config: settings.Settings) -> None:
     """Remove what this environment had with another Java or other packages: 190 MB each."""
-    _, _, environment, _ = archive.stem.split("-")
-    for other in archive.parent.glob(f"spark-classes-{environment}-*.jsa"):
-        if other != archive:
+    for other in config.jars_dir.glob(f"spark-classes-{_hash(sys.prefix)}-*.jsa"):
+        if other != archive_path(config):
             other.unlink(missing_ok=True)
 
 
@@ -58,9 +57,9 @@ def main() -> None:
 
     try:
         make(config, archive_path(config))
-        remove_older(archive_path(config))
     except (PersonError, OSError, SubprocessError) as error:
         typer.echo(f"setup: that failed ({error}); all works without it, and starts later.", err=True)
+    remove_older(config)
 
 
 if __name__ == "__main__":

@@ -31,9 +31,13 @@ from spark_jobs.usual_form import suspects
 
 REAL_TIME_BATCH = timedelta(minutes=5)
 """Long, since its end pauses the records of its moment."""
-LETTERS_BATCH = {Trigger.REAL_TIME: timedelta(minutes=4.5), Trigger.MICRO_BATCH: timedelta(seconds=2)}
-"""Dead letters are not urgent: they leave the processors to the results. Their real-time batches end at other times
-than those of the results, as each end is a second of planning (docs/tuning.md)."""
+SHORTEST_REAL_TIME = timedelta(seconds=5)
+"""Spark takes no shorter ones (`spark.sql.streaming.realTimeMode.minBatchDuration`)."""
+LETTERS_EVERY = timedelta(seconds=2)
+"""Dead letters are not urgent: their micro-batches need not take the processors that results are waiting for."""
+LETTERS_SHARE = 0.9
+"""Nor do their real-time batches, of this share of the results', often end with those: an end is a second of planning
+(docs/tuning.md)."""
 SPARE_SLOTS = 8
 """Real-time tasks hold their slot for ever: these are for partitions that are added to a topic while it runs."""
 
@@ -58,8 +62,10 @@ class RunOptions:
         self, trigger: Trigger, micro_batch: timedelta = timedelta(0), *, letters: bool = False
     ) -> timedelta:
         """Return how long a batch of a job's results lasts, or of its dead letters."""
-        results = {Trigger.REAL_TIME: REAL_TIME_BATCH, Trigger.MICRO_BATCH: micro_batch}
-        return self.batch or (LETTERS_BATCH if letters else results).get(trigger, timedelta(0))
+        if trigger is not Trigger.REAL_TIME:
+            return self.batch or (LETTERS_EVERY if letters else micro_batch)
+        batch = self.batch or REAL_TIME_BATCH
+        return max(batch * LETTERS_SHARE, SHORTEST_REAL_TIME) if letters else batch
 
 
 def run(

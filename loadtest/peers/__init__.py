@@ -8,6 +8,7 @@ contract's alerts, and are checked by the same truth.
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,12 +92,13 @@ PEERS: dict[str, JavaPeer | PythonPeer] = {
 }
 
 
+def missing(engines: Iterable[str]) -> list[str]:
+    """Return which of the engines are peers that are not installed, or not as their sources are now."""
+    return sorted(engine for engine in set(engines) & PEERS.keys() if not PEERS[engine].is_there)
+
+
 def command(engine: str) -> tuple[str, ...]:
-    """Return what starts a peer; raise `PersonError` when it is not installed, or not as its sources are now."""
-    if not PEERS[engine].is_there:
-        raise PersonError(
-            f"{engine} is not installed: run python -m loadtest peers --install (it also runs them)."
-        )
+    """Return what starts a peer."""
     return PEERS[engine].command()
 
 

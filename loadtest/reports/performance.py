@@ -9,7 +9,7 @@ from loadtest.reports.compare import figures, interval, number
 from loadtest.reports.growth import curves, slope
 
 BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
-_SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, from start", "records/s, warm")
+_SHOWN = ("p50 ms", "p99 ms", "past window p99 ms", "records/s, from start", "records/s, warm", "recovery s")
 
 
 def update(page: Path, runs: Sequence[Saved]) -> None:

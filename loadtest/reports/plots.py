@@ -90,19 +90,20 @@ def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
 
 
 def _throughput(ax: Axes, points: Sequence[PointResult]) -> bool:
-    """Draw the mean of each label's repeats as a bar, and each of them as a dot: warm, where that is known."""
+    """Draw the mean of each label's repeats as a bar, and each of them as a stroke; warm, if all points tell it."""
+    ended = [point for point in points if point.whole_per_s]
+    warm = all(point.warm_per_s for point in ended)
     by_label: dict[str, list[float]] = {}
-    for point in points:
-        per_s = point.warm_per_s or point.whole_per_s
-        if per_s is not None:
-            by_label.setdefault(point.label, []).append(per_s)
+    for point in ended:
+        per_s = (point.warm_per_s if warm else point.whole_per_s) or 0.0
+        by_label.setdefault(point.label, []).append(per_s)
     for label, values in by_label.items():
         ax.barh(label, float(np.mean(values)), alpha=0.4, color="C0")
         ax.plot(values, [label] * len(values), linestyle="", marker="|", markersize=14, color="C0")
     ax.plot([], [], linestyle="", marker="|", color="C0", label="a repeat")
     ax.invert_yaxis()
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set(xlabel="records/s, the first batch or third left out")
+    ax.set(xlabel="records/s, " + ("the first batch or third left out" if warm else "from the start"))
     return bool(by_label)
 
 

@@ -81,13 +81,14 @@ def test_an_archive_takes_the_place_of_its_environments_older_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = Settings(rackstream_jars=tmp_path)
-    now = class_archive.archive_path(config)
     with monkeypatch.context() as other:
         other.setattr(class_archive, "version", lambda _: "4.0.0")
         before = class_archive.archive_path(config)
         other.setattr(sys, "prefix", "/elsewhere")
         elsewhere = class_archive.archive_path(config)
-    for archive in (now, before, elsewhere):
-        archive.touch()
-    class_archive.remove_older(now)
-    assert set(tmp_path.iterdir()) == {now, elsewhere}
+    before.touch()
+    elsewhere.touch()
+    monkeypatch.setenv("RACKSTREAM_JARS", str(tmp_path))
+    monkeypatch.setattr("spark_jobs.class_training.make", lambda _, archive: archive.touch())
+    class_archive.main()
+    assert set(tmp_path.iterdir()) == {class_archive.archive_path(config), elsewhere}

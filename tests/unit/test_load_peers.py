@@ -1,6 +1,8 @@
 """The peers: the two in Java share their rule to the letter, and one that is not installed is a sentence."""
 
 import os
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from events.cli import PersonError
 from loadtest import peers
 from loadtest.__main__ import capacity_command, run_command
 from loadtest.peers import FOLDER, PEERS, JavaPeer, PythonPeer
-from loadtest.plan import Engine
+from loadtest.plan import PLANS, Engine
 
 SHARED = {
     "Alert", "AlertWriter", "Evidence", "Instants", "Inventory", "Reading", "ReadingReader", "Rule", "RuleTest",
@@ -39,12 +41,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("engine", PEERS)
-def test_a_peer_that_is_not_installed_is_a_sentence(engine: str) -> None:
-    with pytest.raises(
-        PersonError, match=f"^{engine} is not installed: run python -m loadtest peers --install"
-    ):
-        peers.command(engine)
+def test_peers_that_are_not_installed_are_missing_and_spark_never_is() -> None:
+    assert peers.missing(["spark", "quix", "flink", "flink"]) == ["flink", "quix"]
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -52,13 +50,19 @@ def test_a_peer_that_is_not_installed_is_a_sentence(engine: str) -> None:
     ("command", "plan"), [(run_command, "flink-latency"), (capacity_command, "flink-capacity")]
 )
 def test_nothing_begins_without_its_engine(command: Callable[[str], None], plan: str) -> None:
-    with pytest.raises(PersonError, match=r"^flink is not installed: run python -m loadtest peers --install"):
+    with pytest.raises(
+        PersonError, match=rf"lacks flink: python -m loadtest peers {plan} --install fetches and runs"
+    ):
         command(plan)
 
 
-def test_a_plan_for_a_capacity_is_not_run_at_a_rate_that_it_does_not_name() -> None:
+def test_a_plan_for_a_capacity_is_not_run_at_a_rate_that_it_does_not_name(tmp_path: Path) -> None:
     with pytest.raises(PersonError, match=r"run python -m loadtest capacity overheating-capacity\.$"):
         run_command("overheating-capacity")
+    own = tmp_path / "own.yaml"
+    shutil.copy(PLANS / "overheating-capacity.yaml", own)
+    with pytest.raises(PersonError, match=rf"run python -m loadtest capacity {re.escape(str(own))}\.$"):
+        run_command(str(own))
 
 
 def test_without_maven_a_java_peer_says_what_to_install(

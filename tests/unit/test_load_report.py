@@ -10,6 +10,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from broker.server import RunningBroker
 from events.cli import PersonError
@@ -20,6 +23,7 @@ from loadtest.measure.result import RESULT, RUN, PointResult, Process, Run, load
 from loadtest.needs import Needs
 from loadtest.plan import Point, load_plan
 from loadtest.point import Bench
+from loadtest.reports import plots
 from loadtest.reports.performance import rows
 from loadtest.reports.report import write_report
 
@@ -31,8 +35,8 @@ def result(
     rate: float, gate: Gate = GOOD, repeat: int = 0, p99: float = 12.5, variant: str = ""
 ) -> PointResult:
     return PointResult(
-        label=f"{rate:g}/s", variant=variant, rate=rate, repeat=repeat, jobs=("overheating",), trigger="real-time",
-        began="2026-11-21T06:26:00.000Z", gates=[gate],
+        label=f"{variant} {rate:g}/s".strip(), variant=variant, rate=rate, repeat=repeat,
+        jobs=("overheating",), trigger="real-time", began="2026-11-21T06:26:00.000Z", gates=[gate],
         from_schedule=Percentiles(count=500, p50=6.25, p95=9, p99=p99, p999=13, max=77.75),
         in_per_s=99.5, lag_max=3.25, lag_slope=0.125,
         processes={"jobs (JVM)": Process(cpu_percent=87.5, rss_mib=640.5)},
@@ -116,21 +120,50 @@ def test_costs_over_growing_work_have_their_slopes(tmp_path: Path) -> None:
     assert (folder / "growth.png").exists()
     first, *_, last = rows(load(folder))[1:]
     assert (
-        "recovery s: 12 (9.7 to 14.3, 6 repeats); jobs MiB: 600 (600 to 601, 6 repeats); checkpoint MiB: 185 ("
+        "| 100 100/s | recovery s: 12 (-13.4 to 37.4, 2 repeats); jobs MiB: 600 (594 to 607, 2 repeats); checkpoint"
         in first
     )
     assert last.endswith("recovery s: 0.00; jobs MiB: 0.00; checkpoint MiB: 1.00 | | 2026-11-21 |")
 
 
+def bars(plot: Callable[[Axes], bool]) -> list[tuple[str, float, float]]:
+    """Draw, and return the bars: to which label each belongs, from where and how far it goes."""
+    axes = Figure().add_subplot()
+    assert plot(axes)
+    labels = {
+        round(at): label.get_text()
+        for at, label in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+    }
+    found = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    return [
+        (labels[round(bar.get_y() + bar.get_height() / 2)], bar.get_x(), bar.get_width()) for bar in found
+    ]
+
+
 def test_catch_ups_are_drawn_by_their_records_a_second(tmp_path: Path) -> None:
     points = [
-        msgspec.structs.replace(result(0, repeat=repeat, variant=variant), from_schedule=None, warm_per_s=per_s)
+        msgspec.structs.replace(
+            result(1, repeat=repeat, variant=variant), from_schedule=None, whole_per_s=per_s / 2, warm_per_s=per_s
+        )
         for variant, rates in (("one", (100, 110)), ("two", (180, 190))) for repeat, per_s in enumerate(rates)
     ]  # fmt: skip
     folder = left(tmp_path / "run", *points)
-    page = write_report(folder).read_text(encoding="utf-8")
-    assert (folder / "throughput.png").exists()
-    assert "<h2>Records a second</h2>" in page
+    assert "<h2>Records a second</h2>" in write_report(folder).read_text(encoding="utf-8")
+    assert bars(lambda axes: plots._throughput(axes, points)) == [("one 1/s", 0, 105), ("two 1/s", 0, 185)]
+    cold = [*points, msgspec.structs.replace(points[0], label="three 1/s", warm_per_s=None)]
+    assert bars(lambda axes: plots._throughput(axes, cold))[2:] == [("three 1/s", 0, 50)]
+    assert bars(lambda axes: plots._throughput(axes, cold))[0] == ("one 1/s", 0, 52.5)
+
+
+def test_programs_stand_one_after_the_other_at_each_point(tmp_path: Path) -> None:
+    def point(repeat: int, cpu: float, gate: Gate = GOOD) -> PointResult:
+        taken = {"broker": Process(cpu_percent=cpu, rss_mib=1), "jobs": Process(cpu_percent=100, rss_mib=2)}
+        return msgspec.structs.replace(result(5, gate, repeat), processes=taken)
+
+    saved = load(left(tmp_path / "run", point(0, 40), point(1, 60), point(2, 90, BAD)))
+    assert bars(lambda axes: plots._shares(axes, saved, plots._cpu, "%")) == [
+        ("5/s", 0, 50), ("5/s (invalid)", 0, 90), ("5/s", 50, 100), ("5/s (invalid)", 90, 100),
+    ]  # fmt: skip
 
 
 def test_an_invalid_point_has_its_reason_and_none_of_its_numbers(tmp_path: Path) -> None:

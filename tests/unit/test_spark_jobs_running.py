@@ -66,16 +66,19 @@ def test_a_plan_keeps_to_an_output_mode_that_it_can() -> None:
 
 def test_real_time_batches_are_long_and_micro_batches_follow_at_once() -> None:
     assert RunOptions().batch_for(Trigger.REAL_TIME) == timedelta(minutes=5)
-    assert RunOptions().batch_for(Trigger.REAL_TIME, letters=True) == timedelta(seconds=270)
     assert RunOptions().batch_for(Trigger.MICRO_BATCH) == timedelta(0)
-    assert RunOptions().batch_for(Trigger.MICRO_BATCH, timedelta(minutes=1), letters=True) == timedelta(
-        seconds=2
-    )
-    assert RunOptions(batch=timedelta(seconds=7)).batch_for(Trigger.REAL_TIME, letters=True) == timedelta(
-        seconds=7
-    )
     assert RunOptions(batch=timedelta(seconds=7)).batch_for(Trigger.REAL_TIME) == timedelta(seconds=7)
     assert RunOptions().batch_for(Trigger.MICRO_BATCH, timedelta(minutes=1)) == timedelta(minutes=1)
+
+
+def test_dead_letters_are_not_urgent_and_their_batches_end_at_other_times() -> None:
+    usual = RunOptions()
+    assert usual.batch_for(Trigger.REAL_TIME, letters=True) == timedelta(seconds=270)
+    assert usual.batch_for(Trigger.MICRO_BATCH, timedelta(minutes=1), letters=True) == timedelta(seconds=2)
+    minute, shortest = RunOptions(batch=timedelta(minutes=1)), RunOptions(batch=timedelta(seconds=5))
+    assert minute.batch_for(Trigger.REAL_TIME, letters=True) == timedelta(seconds=54)
+    assert minute.batch_for(Trigger.MICRO_BATCH, letters=True) == timedelta(minutes=1)
+    assert shortest.batch_for(Trigger.REAL_TIME, letters=True) == timedelta(seconds=5)
 
 
 def test_a_job_has_defaults_of_its_own_for_what_a_person_leaves_out() -> None:
