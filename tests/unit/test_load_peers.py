@@ -43,6 +43,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("elsewhere")
 def test_peers_that_are_not_installed_are_missing_and_spark_never_is() -> None:
     assert peers.missing(["spark", "quix", "flink", "flink"]) == ["flink", "quix"]
+    assert peers.missing(["spark", *PEERS]) == sorted(PEERS)
 
 
 @pytest.mark.usefixtures("elsewhere")
