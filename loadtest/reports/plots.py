@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogFormatter, MaxNLocator, NullFormatter
 
 from loadtest.measure.raw_files import BATCHES, LAG, LATENCIES, SAMPLES
 from loadtest.measure.result import PointResult, Process, Saved
@@ -59,7 +60,7 @@ def draw(saved: Saved) -> dict[str, Path]:
         if plot(axes):
             axes.set_title(title)
             axes.grid(visible=True, alpha=0.3)
-            axes.legend(fontsize=7)
+            figure.legend(fontsize=7, loc="outside right upper")
             figure.savefig(path)
             files[title] = path
     return files
@@ -86,6 +87,7 @@ def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
     rates = sorted({rate for curve in curves.values() for rate in curve})
     ax.set_xticks(rates, [f"{rate:,.0f}" for rate in rates])
     ax.xaxis.set_minor_formatter(NullFormatter())
+    _plain_numbers(ax.yaxis)
     return bool(curves)
 
 
@@ -101,7 +103,7 @@ def _throughput(ax: Axes, points: Sequence[PointResult]) -> bool:
         ax.barh(label, float(np.mean(values)), alpha=0.4, color="C0")
         ax.plot(values, [label] * len(values), linestyle="", marker="|", markersize=14, color="C0")
     ax.plot([], [], linestyle="", marker="|", color="C0", label="a repeat")
-    ax.invert_yaxis()
+    _room_for_bars(ax, len(by_label))
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set(xlabel="records/s, " + ("the first batch or third left out" if warm else "from the start"))
     return bool(by_label)
@@ -138,6 +140,7 @@ def _ecdf(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
             ax.step(np.maximum(latencies[at], 1), share[at], where="post", label=_name(point))
             drawn = True
     ax.set(xlabel="ms from scheduled time", ylabel="share of outputs", xscale="log", ylim=(0, 1.01))
+    _plain_numbers(ax.xaxis)
     return drawn
 
 
@@ -153,6 +156,7 @@ def _over_time(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
             )
             drawn = True
     ax.set(xlabel="s after the first record", ylabel="p99 of each second, ms", yscale="log")
+    _plain_numbers(ax.yaxis)
     return drawn
 
 
@@ -181,6 +185,7 @@ def _lines(ax: Axes, saved: Saved, file: str, when: str, what: str, per_second: 
             )
             drawn = True
     ax.set(xlabel="s after the first", ylabel=label, ylim=(0, None))
+    ax.yaxis.set_major_formatter("{x:,.0f}")
     return drawn
 
 
@@ -199,9 +204,22 @@ def _shares(ax: Axes, saved: Saved, taken: Callable[[Process], float], label: st
         ])  # fmt: skip
         ax.barh(list(by_label), means, left=reached, label=program)
         reached += means
-    ax.invert_yaxis()
+    _room_for_bars(ax, len(by_label))
     ax.set(xlabel=label)
     return bool(by_label)
+
+
+def _room_for_bars(ax: Axes, bars: int) -> None:
+    """Have the first bar on top, none thicker than a third of the plot, and room between the numbers below."""
+    middle, half = (bars - 1) / 2, max(bars, 3) / 2
+    ax.set_ylim(middle + half, middle - half)
+    ax.xaxis.set_major_locator(MaxNLocator(7))
+
+
+def _plain_numbers(axis: Axis) -> None:
+    """Write milliseconds on a logarithmic axis as numbers, not as powers of ten."""
+    axis.set_major_formatter(LogFormatter())
+    axis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
 
 
 def _cpu(taken: Process) -> float:
