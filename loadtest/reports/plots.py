@@ -218,8 +218,15 @@ def _room_for_bars(ax: Axes, bars: int) -> None:
 
 def _plain_numbers(axis: Axis) -> None:
     """Write milliseconds on a logarithmic axis as numbers, not as powers of ten."""
-    axis.set_major_formatter(LogFormatter())
-    axis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+    axis.set_major_formatter(_Plain())
+    axis.set_minor_formatter(_Plain(minor_thresholds=(2, 0.5)))
+
+
+class _Plain(LogFormatter):
+    """Chooses which numbers of a logarithmic axis are written, and writes them in full."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:,.10g}" if super().__call__(x, pos) else ""
 
 
 def _cpu(taken: Process) -> float:
