@@ -17,6 +17,8 @@ from loadtest.measure.result import PointResult, Process, Saved
 from loadtest.reports import growth
 
 WIDTH, HEIGHT, DPI = 8.0, 4.2, 110
+IN_FULL = "{x:,.10g}"
+"""How the numbers of an axis are written: without powers of ten, and not rounded, or two could look the same."""
 MOST_STEPS = 2000
 """An ECDF is drawn with at most so many steps; its tail with all."""
 
@@ -104,7 +106,7 @@ def _throughput(ax: Axes, points: Sequence[PointResult]) -> bool:
         ax.plot(values, [label] * len(values), linestyle="", marker="|", markersize=14, color="C0")
     ax.plot([], [], linestyle="", marker="|", color="C0", label="a repeat")
     _room_for_bars(ax, len(by_label))
-    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.xaxis.set_major_formatter(IN_FULL)
     ax.set(xlabel="records/s, " + ("the first batch or third left out" if warm else "from the start"))
     return bool(by_label)
 
@@ -185,7 +187,7 @@ def _lines(ax: Axes, saved: Saved, file: str, when: str, what: str, per_second: 
             )
             drawn = True
     ax.set(xlabel="s after the first", ylabel=label, ylim=(0, None))
-    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.yaxis.set_major_formatter(IN_FULL)
     return drawn
 
 
@@ -226,7 +228,7 @@ class _Plain(LogFormatter):
     """Chooses which numbers of a logarithmic axis are written, and writes them in full."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        return f"{x:,.10g}" if super().__call__(x, pos) else ""
+        return IN_FULL.format(x=x) if super().__call__(x, pos) else ""
 
 
 def _cpu(taken: Process) -> float:
