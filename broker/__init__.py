@@ -1,1 +1,1 @@
-"""A real Apache Kafka on this machine without Docker: start, stop, look, create the topics."""
+"""A real Apache Kafka on this machine without Docker: server and topics."""

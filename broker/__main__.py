@@ -1,4 +1,4 @@
-"""`python -m broker up|down|status|topics`: a real Kafka on this machine, and the topics of the contract."""
+"""`python -m broker up|down|status|topics`: a real Kafka on this machine, and its topics."""
 
 import logging
 import signal
@@ -16,12 +16,17 @@ app = cli.new_app("A real Apache Kafka broker on this machine, without Docker.")
 Port = Annotated[
     int | None,
     typer.Option(
-        min=1, max=65535, help="By default the port in KAFKA_BOOTSTRAP_SERVERS.", show_default=False
+        min=1,
+        max=65535,
+        help="The broker's port; by default that in KAFKA_BOOTSTRAP_SERVERS.",
+        show_default=False,
     ),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="The broker's data folder; by default kafka in RACKSTREAM_HOME.", show_default=False),
+    typer.Option(
+        help="The broker's data folder; by default kafka in RACKSTREAM_HOME.", show_default=False
+    ),
 ]
 
 
@@ -30,19 +35,22 @@ def up(
     port: Port = None,
     data_dir: DataDir = None,
     *,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Wipe the data folder first.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data first.")] = False,
 ) -> None:
     """Start the broker, create the topics, and leave it running."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended while starting: clean up as at Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
     config = settings.load()
-    broker = server.start(port or _default_port(config), data_dir or _default_data_dir(config), fresh=fresh)
+    broker = server.start(
+        port or _default_port(config), data_dir or _default_data_dir(config), fresh=fresh
+    )
     try:
         topics.create_topics(broker.bootstrap, config.topic_prefix)
     except BaseException:
         broker.stop()
         raise
     typer.echo(
-        f"The broker runs on {broker.bootstrap} (process {broker.pid}), its data lies in {broker.data_dir}."
+        f"The broker runs on {broker.bootstrap} (process {broker.pid}), "
+        f"its data is in {broker.data_dir}."
     )
 
 
@@ -52,9 +60,9 @@ def down(port: Port = None, data_dir: DataDir = None) -> None:
     folder = (data_dir or _default_data_dir(settings.load())).resolve()
     broker = server.find(folder)
     if broker is not None and port not in (None, broker.port):
-        raise cli.PersonError(
-            f"the broker of {folder} runs on port {broker.port}, not {port}, so it was not stopped: "
-            "correct --port or --data-dir."
+        raise cli.UserFacingError(
+            f"the broker of {folder} runs on port {broker.port}, not {port}, "
+            "so it was not stopped: correct --port or --data-dir."
         )
     if server.stop(folder):
         typer.echo(f"The broker of {folder} has stopped.")
@@ -64,27 +72,31 @@ def down(port: Port = None, data_dir: DataDir = None) -> None:
 
 @app.command()
 def status(port: Port = None, data_dir: DataDir = None) -> None:
-    """Say whether the broker answers; the exit status is 0 when it does, otherwise 1."""
+    """Print whether the broker answers; exit 0 if it does, otherwise 1."""
     config = settings.load()
     folder = (data_dir or _default_data_dir(config)).resolve()
     broker = server.find(folder)
-    asked = port or (broker.port if broker else _default_port(config))
+    checked_port = port or (broker.port if broker else _default_port(config))
     try:
-        missing = topics.missing_topics(f"localhost:{asked}", config.topic_prefix, timeout_s=3)
-    except cli.PersonError as error:
+        missing = topics.missing_topics(
+            f"localhost:{checked_port}", config.topic_prefix, timeout_s=3
+        )
+    except cli.UserFacingError as error:
         typer.echo(
-            f"No broker runs in {folder}: {error}" if broker is None else f"Process {broker.pid}: {error}"
+            f"No broker runs in {folder}: {error}"
+            if broker is None
+            else f"Process {broker.pid}: {error}"
         )
         raise typer.Exit(1) from None
-    whose = (
+    owner = (
         f"process {broker.pid}, data in {folder}"
-        if broker and broker.port == asked
+        if broker and broker.port == checked_port
         else f"not that of {folder}"
     )
     prefix = f" with prefix {config.topic_prefix}" if config.topic_prefix else ""
     typer.echo(
-        f"A broker answers on localhost:{asked} ({whose}), "
-        f"{len(ALL) - len(missing)} of {len(ALL)} topics{prefix} are there."
+        f"A broker answers on localhost:{checked_port} ({owner}), "
+        f"{len(ALL) - len(missing)} of {len(ALL)} topics{prefix} exist."
     )
 
 
@@ -92,10 +104,12 @@ def status(port: Port = None, data_dir: DataDir = None) -> None:
 def topics_command(
     replication_factor: Annotated[int, typer.Option(min=1, help="Copies of each new topic.")] = 1,
 ) -> None:
-    """Create the topics that are missing on KAFKA_BOOTSTRAP_SERVERS; existing ones stay as they are."""
+    """Create the missing topics on KAFKA_BOOTSTRAP_SERVERS; existing ones stay as they are."""
     config = settings.load()
-    made = topics.create_topics(config.kafka_bootstrap_servers, config.topic_prefix, replication_factor)
-    typer.echo(f"{len(made)} topics created, {len(ALL) - len(made)} were there.")
+    made = topics.create_topics(
+        config.kafka_bootstrap_servers, config.topic_prefix, replication_factor
+    )
+    typer.echo(f"{len(made)} topics created, {len(ALL) - len(made)} existed.")
 
 
 def _default_port(config: settings.Settings) -> int:
@@ -107,5 +121,6 @@ def _default_data_dir(config: settings.Settings) -> Path:
 
 
 if __name__ == "__main__":
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what a person can act on is in our own sentences
+    # Our own errors say what a user can act on.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     cli.run(app, "broker")

@@ -1,7 +1,8 @@
-"""One Apache Kafka broker in KRaft mode, started from its published jars and left running on its own.
+"""One Apache Kafka broker in KRaft mode: start it from its published jars, find it, stop it.
 
-A data folder holds everything of one broker: `log/` (the data), `server.properties` (written anew at each
-start), `broker.log`, `process.json` (which process serves it), `lock` (held by who starts or stops it).
+A broker's data folder holds `log/` (the data), `server.properties` (rewritten at each start),
+`broker.log`, `process.json` (the process that serves the folder) and `lock` (held while the broker
+is started or stopped).
 """
 
 import base64
@@ -23,21 +24,21 @@ import psutil
 
 from broker import topics
 from events import settings
-from events.cli import PersonError
+from events.cli import UserFacingError
 from jars.fetch import jar_paths
 from jars.java import QUICK_JAVA, java
 
 START_SECONDS = 120
-"""How long a start may take: 5 s on an idle machine, much more where something else takes the processors."""
+"""How long a start may take: 5 s on an idle machine, much more on a busy one."""
 
 STOP_SECONDS = 30
-"""How long a broker may take to stop by itself, which spares it a recovery at its next start."""
+"""How long a broker may take to stop by itself, which saves a recovery at its next start."""
 
 HEAP = "-Xms256m -Xmx1g"
 """The broker's heap, unless KAFKA_HEAP_OPTS (Kafka's own name for it) says otherwise."""
 
-JVM_LINES = 3
-"""So few lines are a Java that did not even start, which says why in all of them together."""
+JVM_ERROR_LINES = 3
+"""An output of so few lines is a JVM that did not start: all of it is the reason."""
 
 HEADER = "# Written by python -m broker at each start: changes made here are lost."
 OWN_FILES = ("server.properties", "process.json", "broker.log", "broker.log.1", "log", "log.new")
@@ -45,7 +46,7 @@ OWN_FILES = ("server.properties", "process.json", "broker.log", "broker.log.1", 
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """A broker that runs: where it listens, which process it is, where its data lies."""
+    """A running broker: its port, its process and its data folder."""
 
     port: int
     pid: int
@@ -54,11 +55,11 @@ class RunningBroker:
 
     @property
     def bootstrap(self) -> str:
-        """What KAFKA_BOOTSTRAP_SERVERS has to be for its clients."""
+        """The KAFKA_BOOTSTRAP_SERVERS of its clients."""
         return f"localhost:{self.port}"
 
     def stop(self) -> None:
-        """Stop it, wait until it is gone, and leave its data."""
+        """Stop it, wait until its process has ended, and keep its data."""
         stop(self.data_dir)
         if self.child is not None:
             self.child.wait()
@@ -67,16 +68,17 @@ class RunningBroker:
 def start(port: int, data_dir: Path, *, fresh: bool = False) -> RunningBroker:
     """Start a broker on the port, detached from the caller, and return it once it answers.
 
-    Whatever ends this early (an error, Ctrl-C), no process stays behind. Raise `PersonError` when the port or
-    the folder is in use, when the folder is not a broker's, or when the broker dies.
+    No process remains after an error or Ctrl-C. Raise `UserFacingError` when the port or the folder
+    is in use, when the folder is not a broker's, or when the broker dies.
     """
     data_dir = data_dir.resolve()
     jars = jar_paths("broker", settings.load())
     with _locked(data_dir):
         running = find(data_dir)
         if running is not None:
-            raise PersonError(
-                f"the broker of {data_dir} already runs on port {running.port} (process {running.pid}): "
+            raise UserFacingError(
+                f"the broker of {data_dir} already runs on port {running.port} "
+                f"(process {running.pid}): "
                 "use it, or stop it first with `python -m broker down`."
             )
         (data_dir / "process.json").unlink(missing_ok=True)
@@ -88,7 +90,7 @@ def start(port: int, data_dir: Path, *, fresh: bool = False) -> RunningBroker:
 
 
 def stop(data_dir: Path) -> bool:
-    """Stop the broker of a data folder and wait until it is gone; return whether one ran."""
+    """Stop the broker of a data folder, wait until it has ended, and return whether one ran."""
     data_dir = data_dir.resolve()
     if not (data_dir / "process.json").exists():
         return False
@@ -102,14 +104,14 @@ def stop(data_dir: Path) -> bool:
 
 
 def find(data_dir: Path) -> RunningBroker | None:
-    """Return the broker that serves a data folder, or None, also when its process file outlived it."""
+    """Return the broker that serves a data folder, or None if none runs."""
     data_dir = data_dir.resolve()
     try:
         recorded = json.loads((data_dir / "process.json").read_bytes())
         pid, port = int(recorded["pid"]), int(recorded["port"])
-        # The command line tells a broker of this folder from a process that got the same number later. The
-        # start time would not do: it is derived from the wall clock, which can be set while the broker runs.
-        if _mark(data_dir) not in psutil.Process(pid).cmdline():
+        # The command line tells this folder's broker from a later process with the same pid. The
+        # start time would not: it is derived from the wall clock, which may be set meanwhile.
+        if _folder_argument(data_dir) not in psutil.Process(pid).cmdline():
             return None
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
@@ -117,7 +119,7 @@ def find(data_dir: Path) -> RunningBroker | None:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nothing uses at this moment."""
+    """Return a port of the loopback interface that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -130,10 +132,11 @@ def _locked(data_dir: Path) -> Iterator[None]:
             _check_ours(data_dir)
         data_dir.mkdir(parents=True, exist_ok=True)
         with (data_dir / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # what the other command does is bounded in time, so this is too
+            # Bounded in time, as the other command's work is.
+            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except OSError as error:
-        raise PersonError(
+        raise UserFacingError(
             f"the data folder {data_dir} cannot be used ({error.strerror or error}): "
             "choose another with --data-dir."
         ) from None
@@ -144,9 +147,9 @@ def _check_ours(data_dir: Path) -> None:
     if properties.exists() and properties.read_text(encoding="utf-8").startswith(HEADER):
         return
     if any(entry.name != "lock" for entry in data_dir.iterdir()):
-        raise PersonError(
-            f"{data_dir} holds files, but is not the data folder of a broker, so it was not touched: "
-            "choose another with --data-dir."
+        raise UserFacingError(
+            f"{data_dir} has files, but is not the data folder of a broker, "
+            "so it was not touched: choose another with --data-dir."
         )
 
 
@@ -168,14 +171,17 @@ def _check_port(port: int) -> None:
                 probe.bind((address, port))
                 probe.listen()
             except PermissionError:
-                raise PersonError(f"you may not listen on port {port}: choose one above 1023.") from None
+                raise UserFacingError(
+                    f"you may not listen on port {port}: choose one above 1023."
+                ) from None
             except OSError:
-                raise PersonError(
-                    f"port {port} is in use by {_holder(port)}: stop that, or choose another with --port."
+                raise UserFacingError(
+                    f"port {port} is in use by {_port_user(port)}: "
+                    "stop that, or choose another with --port."
                 ) from None
 
 
-def _holder(port: int) -> str:
+def _port_user(port: int) -> str:
     with suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN
@@ -185,7 +191,7 @@ def _holder(port: int) -> str:
 
 
 def _loopback() -> list[tuple[socket.AddressFamily, str]]:
-    """Return this machine's loopback addresses: a client on `localhost` may try either first."""
+    """Return this machine's loopback addresses: clients of `localhost` may try either first."""
     found = [(socket.AF_INET, "127.0.0.1")]
     with suppress(OSError), socket.socket(socket.AF_INET6) as probe:
         probe.bind(("::1", 0))
@@ -196,7 +202,9 @@ def _loopback() -> list[tuple[socket.AddressFamily, str]]:
 def _properties(port: int, log_dir: str) -> str:
     controller = free_port()
     names = {"127.0.0.1": "LOCAL4", "::1": "LOCAL6"}
-    clients = [f"{names[host]}://{f'[{host}]' if ':' in host else host}:{port}" for _, host in _loopback()]
+    clients = [
+        f"{names[host]}://{f'[{host}]' if ':' in host else host}:{port}" for _, host in _loopback()
+    ]
     values = {
         "process.roles": "broker,controller",
         "node.id": 1,
@@ -210,7 +218,7 @@ def _properties(port: int, log_dir: str) -> str:
         "controller.listener.names": "CONTROLLER",
         "log.dirs": log_dir,  # relative to the data folder, in which Java is started
         "auto.create.topics.enable": "false",
-        # One node holds one copy of Kafka's own topics, and 1 partition of each starts faster than 50.
+        # One node has one copy of Kafka's own topics; 1 partition of each starts faster than 50.
         **{
             f"{topic}.{setting}": 1
             for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
@@ -224,20 +232,31 @@ def _properties(port: int, log_dir: str) -> str:
 
 
 def _format(data_dir: Path, port: int, jars: list[Path]) -> str:
-    """Format the data folder if it never was, and return its cluster id; cut short, it leaves no trace."""
+    """Format the data folder unless it is, and return its cluster id; all or nothing."""
     meta = data_dir / "log" / "meta.properties"
     properties = data_dir / "server.properties"
     if not meta.exists():
         if (data_dir / "log").exists():
-            raise PersonError(f"{meta} is missing: the folder is damaged; start anew with --fresh.")
+            raise UserFacingError(
+                f"{meta} is missing: the folder is damaged; start anew with --fresh."
+            )
         scratch = data_dir / "log.new"
         shutil.rmtree(scratch, ignore_errors=True)
         properties.write_text(_properties(port, scratch.name), encoding="utf-8")
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
+        cluster = (
+            base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
+        )
         done = subprocess.run(
             [
                 *_java(jars, data_dir, f"-Xmx256m {QUICK_JAVA}"),
-                *("kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", properties.name),
+                *(
+                    "kafka.tools.StorageTool",
+                    "format",
+                    "--cluster-id",
+                    cluster,
+                    "--config",
+                    properties.name,
+                ),
             ],
             cwd=data_dir,
             capture_output=True,
@@ -245,13 +264,16 @@ def _format(data_dir: Path, port: int, jars: list[Path]) -> str:
             check=False,
         )
         if done.returncode:
-            raise PersonError(
-                f"the data folder {data_dir} was not formatted: {_reason(done.stdout + done.stderr)}"
+            raise UserFacingError(
+                f"the data folder {data_dir} was not formatted: "
+                f"{_failure_reason(done.stdout + done.stderr)}"
             )
         scratch.rename(data_dir / "log")
     found = re.search(r"^cluster\.id=(\S+)", meta.read_text(encoding="utf-8"), re.MULTILINE)
     if found is None:
-        raise PersonError(f"{meta} names no cluster: the folder is damaged; start anew with --fresh.")
+        raise UserFacingError(
+            f"{meta} names no cluster: the folder is damaged; start anew with --fresh."
+        )
     return found.group(1)
 
 
@@ -265,10 +287,17 @@ def _launch(data_dir: Path, port: int, jars: list[Path], cluster: str) -> Runnin
     command = [*_java(jars, data_dir, heap), "kafka.Kafka", properties.name]
     with log_path.open("wb") as log:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=data_dir, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=data_dir,
+            start_new_session=True,
         )
     try:
-        (data_dir / "process.json").write_text(json.dumps({"pid": child.pid, "port": port}), encoding="utf-8")
+        (data_dir / "process.json").write_text(
+            json.dumps({"pid": child.pid, "port": port}), encoding="utf-8"
+        )
         _await_answer(child, port, cluster, log_path)
     except BaseException:
         child.kill()
@@ -278,21 +307,27 @@ def _launch(data_dir: Path, port: int, jars: list[Path], cluster: str) -> Runnin
     return RunningBroker(port, child.pid, data_dir, child)
 
 
-def _await_answer(child: "subprocess.Popen[bytes]", port: int, cluster: str, log_path: Path) -> None:
+def _await_answer(
+    child: "subprocess.Popen[bytes]", port: int, cluster: str, log_path: Path
+) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not _answers(port, cluster):
         with suppress(subprocess.TimeoutExpired):
-            child.wait(timeout=0.1)  # the pause between two questions, cut short when the broker dies
+            child.wait(timeout=0.1)  # until the next attempt, unless the broker dies
             text = log_path.read_text(encoding="utf-8", errors="replace")
-            raise PersonError(f"the broker died while starting: {_reason(text)} More is in {log_path}.")
+            raise UserFacingError(
+                f"the broker died while starting: {_failure_reason(text)} More is in {log_path}."
+            )
         if time.monotonic() > deadline:
-            raise PersonError(f"the broker did not answer within {START_SECONDS} s: see {log_path}.")
+            raise UserFacingError(
+                f"the broker did not answer within {START_SECONDS} s: see {log_path}."
+            )
 
 
 def _answers(port: int, cluster: str) -> bool:
     try:
         return topics.cluster_id(f"127.0.0.1:{port}", timeout_s=5) == cluster
-    except PersonError:
+    except UserFacingError:
         return False
 
 
@@ -308,21 +343,25 @@ def _end(process: psutil.Process) -> None:
 def _java(jars: list[Path], data_dir: Path, options: str) -> list[str]:
     config = Path(__file__).with_name("log4j2.xml")
     return [
-        java(), *options.split(), "-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={config}",
-        _mark(data_dir), "-cp", os.pathsep.join(map(str, jars)),
-    ]  # fmt: skip
+        java(),
+        *options.split(),
+        "-Djava.awt.headless=true",
+        f"-Dlog4j2.configurationFile={config}",
+        _folder_argument(data_dir),
+        *("-cp", os.pathsep.join(map(str, jars))),
+    ]
 
 
-def _mark(data_dir: Path) -> str:
-    """Return what marks a process, on its command line, as the one of this data folder."""
+def _folder_argument(data_dir: Path) -> str:
+    """Return the argument by which the broker of this data folder is recognised."""
     return f"-Drackstream.data-dir={data_dir}"
 
 
-def _reason(text: str) -> str:
-    """Return the line of a Java program's output that says why it ended: the innermost cause, if named."""
+def _failure_reason(text: str) -> str:
+    """Return the line of a Java program's output that says why it ended: the innermost cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) <= JVM_LINES:
-        return " ".join(lines).rstrip(".") + "." if lines else "it wrote nothing."
+    if len(lines) <= JVM_ERROR_LINES:
+        return " ".join(lines).rstrip(".") + "." if lines else "it printed nothing."
     for mark in ("Caused by: ", "ERROR", "Exception", "Error"):
         for line in reversed(lines):
             if mark in line:

@@ -1,4 +1,4 @@
-"""The topics of the contract on a broker, and the one way to ask a broker something."""
+"""Administer a broker: its cluster id, and the topics of the contract on it."""
 
 import socket
 from collections.abc import Iterator, Mapping
@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
 
-from events.cli import PersonError
-from events.topics import ALL, TOPIC_CONFIG
+from events.cli import UserFacingError
+from events.topics import ALL
 
 
 @contextmanager
 def admin_client(bootstrap: str, timeout_s: float = 10) -> Iterator[KafkaAdminClient]:
-    """Yield an admin client of the broker; raise `PersonError` at once when nothing listens there."""
+    """Yield an admin client; raise `UserFacingError` at once when nothing listens there."""
     if not any(_listens(server) for server in bootstrap.split(",")):
-        raise PersonError(
+        raise UserFacingError(
             f"no broker answers at {bootstrap}: start one with `python -m broker up`, "
             "or set KAFKA_BOOTSTRAP_SERVERS to where one runs."
         )
@@ -24,9 +24,9 @@ def admin_client(bootstrap: str, timeout_s: float = 10) -> Iterator[KafkaAdminCl
             bootstrap_servers=bootstrap.split(","), bootstrap_timeout_ms=int(timeout_s * 1000)
         )
     except KafkaError:
-        raise PersonError(
-            f"something listens at {bootstrap}, but gave no answer as a Kafka broker within {timeout_s:g} s: "
-            "check the port, or what else runs there."
+        raise UserFacingError(
+            f"something listens at {bootstrap}, but gave no answer as a Kafka broker "
+            f"within {timeout_s:g} s: check the port, or what else runs there."
         ) from None
     try:
         yield client
@@ -35,26 +35,44 @@ def admin_client(bootstrap: str, timeout_s: float = 10) -> Iterator[KafkaAdminCl
 
 
 def cluster_id(bootstrap: str, timeout_s: float = 10) -> str:
-    """Return the id of the cluster that answers there; raise `PersonError` when none does."""
+    """Return the cluster's id; raise `UserFacingError` when no broker answers."""
     with admin_client(bootstrap, timeout_s) as admin:
         return str(admin.describe_cluster()["cluster_id"])
 
 
 def missing_topics(bootstrap: str, prefix: str, timeout_s: float = 10) -> list[str]:
-    """Return the contract's topics, with the prefix, that the broker does not have."""
+    """Return the names, with the prefix, of the contract's topics that the broker lacks."""
     with admin_client(bootstrap, timeout_s) as admin:
         return _missing(admin, prefix)
 
 
-def create_topics(
-    bootstrap: str, prefix: str = "", replication_factor: int = 1, partitions: Mapping[str, int] | None = None
-) -> list[str]:
-    """Create the contract's topics that are missing, and return their names; existing ones stay as they are.
+def partition_counts(bootstrap: str, prefix: str, timeout_s: float = 10) -> dict[str, int]:
+    """Return the number of partitions of each contract topic that the broker has.
 
-    `partitions` are those of topics, by name without the prefix, that are to have others than the contract's.
-    When it returns, every topic of the contract has a leader for each partition.
+    The keys are the topics' names with the prefix.
     """
-    wanted = {topic.name: topic.partitions for topic in ALL} | dict(partitions or {})
+    wanted = {prefix + topic.name for topic in ALL}
+    with admin_client(bootstrap, timeout_s) as admin:
+        return {
+            topic["name"]: len(topic["partitions"])
+            for topic in admin.describe_topics()
+            if topic["name"] in wanted
+        }
+
+
+def create_topics(
+    bootstrap: str,
+    prefix: str = "",
+    replication_factor: int = 1,
+    partitions: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Create the contract's missing topics, and return their names; existing ones stay.
+
+    `partitions` overrides the contract's partition count by topic name without prefix. When this
+    returns, every partition of the contract's topics has a leader.
+    """
+    contract = {prefix + topic.name: topic for topic in ALL}
+    wanted = {prefix + name: count for name, count in (partitions or {}).items()}
     with admin_client(bootstrap) as admin:
         missing = _missing(admin, prefix)
         if not missing:
@@ -63,9 +81,9 @@ def create_topics(
             made = admin.create_topics(
                 {
                     name: {
-                        "num_partitions": wanted[name.removeprefix(prefix)],
+                        "num_partitions": wanted.get(name, contract[name].partitions),
                         "replication_factor": replication_factor,
-                        "configs": TOPIC_CONFIG,
+                        "configs": contract[name].config,
                     }
                     for name in missing
                 },
@@ -73,10 +91,12 @@ def create_topics(
             )
             for topic in made["topics"]:
                 if for_code(topic["error_code"]) not in (NoError, TopicAlreadyExistsError):
-                    raise PersonError(f"the topic {topic['name']} was not created: {topic['error_message']}")
+                    raise UserFacingError(
+                        f"the topic {topic['name']} was not created: {topic['error_message']}"
+                    )
             admin.wait_for_topics(missing, timeout_ms=30_000)
         except KafkaError as error:
-            raise PersonError(f"the topics were not created on {bootstrap}: {error}") from None
+            raise UserFacingError(f"the topics were not created on {bootstrap}: {error}") from None
     return [topic["name"] for topic in made["topics"] if not topic["error_code"]]
 
 

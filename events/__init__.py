@@ -1,1 +1,1 @@
-"""What flows: one typed record per event, its Spark schema, its topic; and the settings of every program."""
+"""The contract (`docs/contract.md`) in code: records, Spark schemas, topics, rules, settings."""

@@ -1,16 +1,16 @@
-"""What every command line shares: a person's mistake ends in one sentence, a bug in a stack trace."""
+"""What every command line shares: users' errors end in a sentence, bugs in a stack trace."""
 
 import sys
 
 import typer
 
 
-class PersonError(Exception):
-    """Something that a person can put right. Its text is a sentence that says what to do."""
+class UserFacingError(Exception):
+    """An error that the user can correct. Its text is a sentence that says what to do."""
 
 
 def new_app(help_text: str) -> typer.Typer:
-    """Return an empty command line: help when called without a command, plain tracebacks for bugs."""
+    """Return a command line without commands: it shows its help, and plain tracebacks for bugs."""
     return typer.Typer(
         help=help_text,
         no_args_is_help=True,
@@ -21,10 +21,13 @@ def new_app(help_text: str) -> typer.Typer:
 
 
 def run(app: typer.Typer, program: str) -> None:
-    """Run the command line; exit 1 with one sentence on a `PersonError`, 130 on Ctrl-C, 2 on wrong usage."""
+    """Run the command line and exit.
+
+    Exit status: 1 with one sentence on a `UserFacingError`, 2 on wrong usage, 130 on Ctrl-C.
+    """
     try:
         app(prog_name=f"python -m {program}")
-    except PersonError as error:
+    except UserFacingError as error:
         print(f"{program}: {error}", file=sys.stderr)  # noqa: T201 - this is the place that prints errors
         sys.exit(1)
     except KeyboardInterrupt:

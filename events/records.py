@@ -1,17 +1,25 @@
-"""The records of the contract, one class each: the only definition of every field's name, type and unit.
+"""The records of the contract: the only definition of each field's name, type and unit.
 
-The producer encodes them, alerting decodes them, `events.spark_schemas` derives the Spark schemas from them.
-Times are text here, as on the wire: ISO-8601 in UTC with `Z` (`events.times` converts).
+The producer encodes them, alerting decodes them, and `events.spark_schemas` derives the Spark
+schemas from them. Times are text here, as on the wire: ISO-8601 in UTC with `Z` (see
+`events.times`).
 """
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
 
-INSTANT_PATTERN = r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z(?![\s\S])"
-"""Means the same in Python and in Java, which differ in what else `\\d` and `$` match, and in the year 0."""
+from events.catalog import RuleName
+
+INSTANT_PATTERN = (
+    r"^(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z(?![\s\S])"
+)
+"""Written to mean the same in Python and in Java.
+
+They differ in what else `\\d` and `$` match, and in the year 0.
+"""
 MAX_ID_BYTES = 256
 MONEY_BELOW = Decimal(10) ** 16
 CENT = Decimal("0.01")
@@ -26,23 +34,38 @@ Money = Annotated[Decimal, Meta(extra={"spark": "decimal(18,2)"})]
 """A JSON number in the currency's unit, with at most two decimals and less than 10^16."""
 
 Action = Literal["open", "close", "view", "purchase"]
-"""What a user can do; anything else cannot be read."""
+"""What a user can do; an action with another value is unreadable."""
 
-Rule = Literal["rack-overheating", "lost-signal", "silent-sensor", "weak-signal", "site-outage"]
 State = Literal["WARNING", "NORMAL"]
 Severity = Literal["critical", "error", "warning", "info"]
 Command = Literal["ack", "silence", "unsilence"]
 
+IncidentStatus = Literal["firing", "acknowledged", "silenced", "resolved"]
+"""The status of an incident as an operator sees it."""
+
+DeadLetterReason = Literal["unreadable", "future"]
+"""Why a record was set aside: nobody can read it, or its event time is too far in the future."""
+
+
+class RequiredWhen(NamedTuple):
+    """A rule of a record: `field` may not be missing where `other` has this value."""
+
+    field: str
+    other: str
+    value: str
+
 
 class Event(Struct, kw_only=True, omit_defaults=True):
-    """What every input event has. Two records with the same `event_id` are one event sent twice."""
+    """The fields of every input event; records with the same `event_id` are one event."""
+
+    required_when: ClassVar[tuple[RequiredWhen, ...]] = ()
 
     event_id: Id
     event_time: Instant
 
 
 class RackReading(Event, kw_only=True):
-    """One temperature measured in a rack. `sequence` grows with each reading of the rack's gateway."""
+    """One temperature measured in a rack; its gateway counts its readings in `sequence`."""
 
     rack_id: Id
     sequence: int
@@ -54,7 +77,7 @@ class RackReading(Event, kw_only=True):
 
 
 class AdImpression(Event, kw_only=True):
-    """One advertisement shown to one user."""
+    """One ad shown to one user."""
 
     impression_id: Id
     ad_id: Id
@@ -64,7 +87,7 @@ class AdImpression(Event, kw_only=True):
 
 
 class AdClick(Event, kw_only=True):
-    """One click on an impression, whose ad and user it repeats; the impression may be unknown."""
+    """One click, with the impression's ad and user; the impression may be unknown."""
 
     click_id: Id
     impression_id: Id
@@ -74,11 +97,14 @@ class AdClick(Event, kw_only=True):
 
 
 class UserAction(Event, kw_only=True):
-    """One thing a user did.
+    """One thing that a user did.
 
-    `amount` comes with a purchase, is never negative and never finer than a cent. With another action it may be
-    there, has to be as good, and counts for nothing. Anything else is `money_fault`, and cannot be read.
+    A purchase has an `amount` (`required_when`): not negative, in whole cents (`money_fault`).
+    Another action may have one, which must be valid too and is ignored. An action that violates
+    this is unreadable.
     """
+
+    required_when = (RequiredWhen("amount", "action", "purchase"),)
 
     user_id: Id
     action: Action
@@ -88,22 +114,25 @@ class UserAction(Event, kw_only=True):
     scheduled_time: Instant | None = None
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for an amount that is missing or is not money; decoders report it as theirs."""
-        if (fault := money_fault(self.action, self.amount)) is not None:
+        """Raise `ValueError`, which decoders report as theirs, for an invalid amount."""
+        for rule in self.required_when:
+            if getattr(self, rule.other) == rule.value and getattr(self, rule.field) is None:
+                raise ValueError(f"{rule.field} is missing")
+        if self.amount is not None and (fault := money_fault(self.amount)):
             raise ValueError(fault)
 
 
 class AlertCommand(Struct, kw_only=True, omit_defaults=True):
-    """What a person did to alerts. Two records with the same `command_id` are one command sent twice.
+    """What a person did to alerts; records with the same `command_id` are one command.
 
-    A silence has an end, `until`; its subject is a rack, or a site for everything there. An `ack` says by
-    `alert_id` (of the alert that opened it) and `severity` what the person saw; without them it means what was
-    firing at its `event_time`.
+    A silence ends at `until`; its subject is a rack, or a site for everything there. An `ack` names
+    what the person saw: the `alert_id` that opened the incident, and the `severity`. Without them
+    it means what was firing at its `event_time`.
     """
 
     command_id: Id
     command: Command
-    rule: Rule
+    rule: RuleName
     subject: Id
     by: str
     event_time: Instant
@@ -113,7 +142,7 @@ class AlertCommand(Struct, kw_only=True, omit_defaults=True):
 
 
 class InventoryRack(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=False):
-    """One line of the inventory: a rack, where it stands and when it is too hot."""
+    """One line of the inventory: a rack, its site and type, its threshold and its rate."""
 
     rack_id: Id
     site_id: Id
@@ -121,11 +150,11 @@ class InventoryRack(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fie
     threshold_c: float
     readings_per_second: float
     severity: Severity | None = None
-    """Of a `WARNING`, where rules leave it to the rack."""
+    """Severity of a `WARNING`, unless the rule has its own."""
 
 
 class RackTemperature(Struct, kw_only=True):
-    """One window of one scope (`fleet` or a rack). A later record for the same key replaces the earlier."""
+    """One window of one scope (`fleet` or a rack); a later record replaces the earlier."""
 
     scope: str
     window_start: Instant
@@ -137,7 +166,7 @@ class RackTemperature(Struct, kw_only=True):
 
 
 class Evidence(Struct, kw_only=True, omit_defaults=True):
-    """A reading that decided an alert; the signal strength only where it was what decided."""
+    """A reading that triggered an alert, with its signal strength where the rule uses it."""
 
     event_id: Id
     sequence: int
@@ -147,10 +176,10 @@ class Evidence(Struct, kw_only=True, omit_defaults=True):
 
 
 class Alert(Struct, kw_only=True):
-    """One change of state of one subject under one rule. See the contract for how `alert_id` is made."""
+    """One change of state of one subject under one rule; its `alert_id` is deterministic."""
 
     alert_id: str
-    rule: Rule
+    rule: RuleName
     subject: Id
     site_id: Id
     state: State
@@ -161,10 +190,36 @@ class Alert(Struct, kw_only=True):
     evidence: list[Evidence]
 
 
-class AdAttribution(Struct, kw_only=True):
-    """An impression with one of its clicks within the hour, or with none. Ad and user are the impression's.
+class Incident(Struct, kw_only=True, frozen=True):
+    """An incident as an operator sees it; `alert_id` is that of the alert that opened it.
 
-    `seconds_to_click` is from impression to click, to the millisecond: 0.0 to 3600.0.
+    - `repeats`: alerts that arrived again and were not logged again.
+    - `inhibited`: an outage of the site suppresses its notifications.
+    - `flapping`: the last notification about it said that it is flapping.
+    - `last_alert_id`: the alert that changed it last.
+    """
+
+    alert_id: str
+    status: IncidentStatus
+    severity: Severity
+    rule: RuleName
+    subject: Id
+    site_id: Id
+    start_time: Instant
+    end_time: Instant | None
+    repeats: int
+    acknowledged_by: str | None
+    silenced_until: Instant | None
+    inhibited: bool
+    flapping: bool
+    summary: str
+    last_alert_id: str
+
+
+class AdAttribution(Struct, kw_only=True):
+    """An impression with one of its clicks within the hour, or without a click.
+
+    Ad and user are the impression's. `seconds_to_click` is 0.0 to 3600.0, to the millisecond.
     """
 
     impression_id: Id
@@ -177,7 +232,7 @@ class AdAttribution(Struct, kw_only=True):
 
 
 class ActionCount(Struct, kw_only=True):
-    """How often an action was done, or a user acted, in start ≤ event time < end; repeats are counted.
+    """How many records an action or a user has in start ≤ event time < end, duplicates included.
 
     The one not grouped by is null.
     """
@@ -190,10 +245,10 @@ class ActionCount(Struct, kw_only=True):
 
 
 class UserSession(Struct, kw_only=True):
-    """One session of one user: distinct actions, each at most the gap after the one before it, as Spark has it.
+    """One session of a user: distinct actions, each at most the gap after the one before.
 
-    `session_start` is the time of the first, `session_end` the gap after the last: an action at that very moment
-    still belongs to it. `amount_total` is over the purchases; 0 when there are none.
+    `session_start` is the time of the first action, `session_end` the gap after the last, as in
+    Spark: an action at that moment still belongs to it. `amount_total` is the sum of the purchases.
     """
 
     user_id: Id
@@ -204,9 +259,9 @@ class UserSession(Struct, kw_only=True):
 
 
 class UserTotal(Struct, kw_only=True):
-    """The running total of one user's distinct purchases, `event_time` that of the latest; the last record counts.
+    """The running total of a user's distinct purchases; the last record counts.
 
-    Who has bought nothing has no total.
+    `event_time` is that of the latest purchase. A user without a purchase has no total.
     """
 
     user_id: Id
@@ -216,11 +271,15 @@ class UserTotal(Struct, kw_only=True):
 
 
 class DeadLetter(Struct, kw_only=True):
-    """A record that could not be read. `source_topic`, `partition` and `offset` together are its identity."""
+    """A record that was set aside, identified by `source_topic`, `partition` and `offset`.
+
+    Jobs by event time leave out a `future` record; rules by `sequence` count such a reading.
+    """
 
     source_topic: str
     partition: int
     offset: int
+    reason: DeadLetterReason
     value: str | None
     value_base64: str | None
     value_size: int
@@ -228,10 +287,8 @@ class DeadLetter(Struct, kw_only=True):
     seen_time: Instant
 
 
-def money_fault(action: str, amount: Decimal | None) -> str | None:
-    """Return what is wrong with the amount of an action, as a sentence, or None."""
-    if amount is None:
-        return "amount is missing" if action == "purchase" else None
+def money_fault(amount: Decimal) -> str | None:
+    """Return what is wrong with an amount as a sentence, or None."""
     if amount.is_finite() and amount < 0:
         return "amount is negative"
     if not amount.is_finite() or amount >= MONEY_BELOW or amount != amount.quantize(CENT):
@@ -239,8 +296,13 @@ def money_fault(action: str, amount: Decimal | None) -> str | None:
     return None
 
 
+def rules_of(record: type[Struct]) -> tuple[RequiredWhen, ...]:
+    """Return which fields of a record may be missing only sometimes."""
+    return record.required_when if issubclass(record, Event) else ()
+
+
 def encode(record: Struct) -> bytes:
-    """Encode a record as the one JSON object that goes into its topic; money becomes a JSON number."""
+    """Encode a record as one JSON object; money becomes a JSON number."""
     return _ENCODER.encode(record)
 
 

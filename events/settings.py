@@ -1,27 +1,31 @@
-"""Settings of every program: environment over `.env` over default, checked when the program starts."""
+"""Settings of every program: environment over `.env` over default, checked at start."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import Field, StringConstraints, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from events.cli import PersonError
+from events.cli import UserFacingError
 from events.topics import Topic
 
 HostPorts = Annotated[str, StringConstraints(pattern=r"^[^\s,:]+:\d{1,5}(,[^\s,:]+:\d{1,5})*$")]
 TopicPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]*$", max_length=200)]
 
+ENV_FILE_VARIABLE = "RACKSTREAM_ENV_FILE"
+"""Environment variable with the path of the settings file; empty: none. Without it `.env`."""
 
-class Settings(BaseSettings):
-    """What the programs share. Every field is an environment variable of the same name in capitals."""
 
-    model_config = SettingsConfigDict(env_file=".env", env_file_encoding="utf-8", extra="ignore")
+_Kind = TypeVar("_Kind", bound=BaseSettings)
 
-    kafka_bootstrap_servers: HostPorts = Field(
-        "localhost:9092", description="The broker, as host:port[,host:port]."
-    )
-    topic_prefix: TopicPrefix = Field("", description="Put literally before every topic's name.")
+
+class JarsSettings(BaseSettings):
+    """Where the jars lie; a mistake in another setting does not matter here."""
+
+    model_config = SettingsConfigDict(env_file_encoding="utf-8", extra="ignore")
+
     rackstream_home: Path = Field(Path(".rackstream"), description="Where the state of runs lives.")
     rackstream_jars: Path | None = Field(
         None, description="Where the jars lie; by default the folder jars in RACKSTREAM_HOME."
@@ -32,18 +36,55 @@ class Settings(BaseSettings):
         """The folder that holds one folder of jars per lock file."""
         return self.rackstream_jars or self.rackstream_home / "jars"
 
+
+class Settings(JarsSettings):
+    """What the programs share; each field is an environment variable of its name in capitals."""
+
+    kafka_bootstrap_servers: HostPorts = Field(
+        "localhost:9092", description="The broker, as host:port[,host:port]."
+    )
+    topic_prefix: TopicPrefix = Field("", description="Put literally before every topic's name.")
+
     def topic(self, topic: Topic) -> str:
         """Return the topic's name on the broker: the prefix, then the contract's name."""
         return self.topic_prefix + topic.name
 
 
-def load() -> Settings:
-    """Read the settings; raise `PersonError` that names every wrong one with its value."""
+def find_env_file() -> str:
+    """Return the path of the file that settings are read from, empty for none."""
+    return os.environ.get(ENV_FILE_VARIABLE, ".env")
+
+
+def load(env_file: str | None = None) -> Settings:
+    """Read the settings; raise `UserFacingError` that names every wrong one with its value."""
+    return read(Settings, env_file)
+
+
+def read(kind: type[_Kind], env_file: str | None = None, *, are_secret: bool = False) -> _Kind:
+    """Read settings of a kind, by default from the file of `find_env_file`.
+
+    Raises `UserFacingError` that names every wrong one, with its value unless they are secret.
+    """
     try:
-        return Settings()
+        return kind(_env_file=(find_env_file() if env_file is None else env_file) or None)
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(str(part) for part in e['loc']).upper()}={e['input']!r}: {e['msg']}"
-            for e in error.errors()
+            ".".join(str(part) for part in one["loc"]).upper()
+            + ("" if are_secret else f"={one['input']!r}")
+            + f": {one['msg']}"
+            for one in error.errors()
         )
-        raise PersonError(f"a setting is wrong: {wrong}. Correct it in the environment or in .env.") from None
+        raise UserFacingError(
+            f"a setting is wrong: {wrong}. Correct it in the environment or in .env."
+        ) from None
+
+
+def jars_settings() -> list[JarsSettings]:
+    """Return where programs look for the jars: the demo and the tests first, then all others.
+
+    The demo and the tests ignore `.env`. It counts for the others only if it can be read.
+    """
+    found = [JarsSettings(_env_file=None)]
+    with suppress(OSError, UnicodeDecodeError, ValidationError):
+        found.append(JarsSettings(_env_file=find_env_file() or None))
+    return list({each.jars_dir: each for each in found}.values())

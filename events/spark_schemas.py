@@ -8,7 +8,7 @@ from pyspark.sql import types as T
 
 
 def spark_schema(record: type[msgspec.Struct]) -> T.StructType:
-    """Return the Spark schema of a record class: one column per field, nullable where the field is optional.
+    """Return the Spark schema of a record class: one column per field, nullable if optional.
 
     Instants become timestamps, money becomes decimal(18,2), a literal becomes a string.
     """
@@ -19,20 +19,22 @@ def spark_schema(record: type[msgspec.Struct]) -> T.StructType:
 
 
 def is_id(record: type[msgspec.Struct], field: str) -> bool:
-    """Tell whether a field is an id, whose length the contract bounds."""
+    """Tell whether a field is an id, whose length the contract limits."""
     kind = _field_type(record, field)
     return isinstance(kind, inspect.Metadata) and (kind.extra or {}).get("spark") == "id"
 
 
 def choices(record: type[msgspec.Struct], field: str) -> tuple[str, ...]:
-    """Return the texts that a field may have, if the record lists them; empty: any."""
+    """Return the values that a field may have; empty if any text is allowed."""
     kind = _field_type(record, field)
     return tuple(map(str, kind.values)) if isinstance(kind, inspect.LiteralType) else ()
 
 
 def _field_type(record: type[msgspec.Struct], field: str) -> inspect.Type | None:
     info = inspect.type_info(record)
-    kinds = {f.encode_name: f.type for f in info.fields} if isinstance(info, inspect.StructType) else {}
+    kinds = (
+        {f.encode_name: f.type for f in info.fields} if isinstance(info, inspect.StructType) else {}
+    )
     return _inner(kinds[field])[0] if field in kinds else None
 
 
@@ -42,7 +44,7 @@ def _column(name: str, kind: inspect.Type) -> T.StructField:
 
 
 def _inner(kind: inspect.Type) -> tuple[inspect.Type, bool]:
-    """Return the type that is left without null, and whether null is allowed."""
+    """Return the type without null, and whether null is allowed."""
     if not isinstance(kind, inspect.UnionType):
         return kind, False
     (inner,) = (t for t in kind.types if not isinstance(t, inspect.NoneType))
@@ -58,6 +60,8 @@ def _spark_type(kind: inspect.Type) -> T.DataType:
     match kind:
         case inspect.StrType() | inspect.LiteralType():
             return T.StringType()
+        case inspect.BoolType():
+            return T.BooleanType()
         case inspect.IntType():
             return T.LongType()
         case inspect.FloatType():

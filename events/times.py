@@ -1,9 +1,14 @@
-"""Moments as epoch milliseconds and as the contract's text."""
+"""Moments as epoch milliseconds and as the contract's text; durations as Spark's intervals."""
 
 import time
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_INTERVAL_UNITS = (
+    (timedelta(hours=1), "hour"),
+    (timedelta(minutes=1), "minute"),
+    (timedelta(seconds=1), "second"),
+)
 
 
 def now_ms() -> int:
@@ -18,7 +23,23 @@ def to_text(epoch_ms: int) -> str:
 
 
 def to_ms(text: str) -> int:
-    """Return epoch milliseconds for the contract's text; raise `ValueError` when it is not in UTC with `Z`."""
+    """Return epoch milliseconds for the contract's text; raise `ValueError` without UTC's `Z`."""
     if not text.endswith("Z"):
-        raise ValueError(f"{text!r} is not a time in UTC ending in Z, such as 2026-11-21T06:26:00.123Z")
+        raise ValueError(
+            f"{text!r} is not a time in UTC ending in Z, such as 2026-11-21T06:26:00.123Z"
+        )
     return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def duration_ms(duration: timedelta) -> int:
+    """Return the whole milliseconds of a duration."""
+    return duration // timedelta(milliseconds=1)
+
+
+def to_interval(duration: timedelta) -> str:
+    """Return a duration as Spark reads it, in its largest whole unit: `10 minutes`, `1 hour`."""
+    for unit, name in _INTERVAL_UNITS:
+        count, rest = divmod(duration, unit)
+        if count and not rest:
+            return f"{count} {name}" if count == 1 else f"{count} {name}s"
+    return f"{duration_ms(duration)} milliseconds"

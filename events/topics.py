@@ -1,4 +1,4 @@
-"""The topics of the contract: name, partitions, and the record that flows in each."""
+"""The topics of the contract (`docs/contract.md`): name, partitions, and the record in each."""
 
 from dataclasses import dataclass
 
@@ -6,14 +6,31 @@ import msgspec
 
 from events import records
 
+TOPIC_CONFIG = {"message.timestamp.type": "LogAppendTime"}
+"""Append time orders a subject's records, and silence is measured by it."""
+COMPACTED_CONFIG = TOPIC_CONFIG | {"cleanup.policy": "compact", "segment.ms": "3600000"}
+"""Only the last record per key counts.
+
+The broker compacts closed segments only, hence one segment per hour.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic: its name without prefix, the record in it (None: as its input), its partition count."""
+    """A topic's name without prefix, its record (None: as its input) and partition count.
+
+    In a compacted topic the last record per key counts, and one without a value removes the key.
+    """
 
     name: str
     record: type[msgspec.Struct] | None
     partitions: int = 4
+    compacted: bool = False
+
+    @property
+    def config(self) -> dict[str, str]:
+        """The topic's settings on the broker."""
+        return COMPACTED_CONFIG if self.compacted else TOPIC_CONFIG
 
 
 RACK_READINGS = Topic("rack-readings", records.RackReading)
@@ -28,6 +45,7 @@ ACTION_COUNTS = Topic("action-counts", records.ActionCount)
 USER_SESSIONS = Topic("user-sessions", records.UserSession)
 USER_TOTALS = Topic("user-totals", records.UserTotal)
 DISTINCT_EVENTS = Topic("distinct-events", None)
+INCIDENTS = Topic("incidents", records.Incident, compacted=True)
 DEAD_LETTERS = Topic("dead-letters", records.DeadLetter, partitions=1)
 
 ALL = (
@@ -43,8 +61,11 @@ ALL = (
     USER_SESSIONS,
     USER_TOTALS,
     DISTINCT_EVENTS,
+    INCIDENTS,
     DEAD_LETTERS,
 )
 
-TOPIC_CONFIG = {"message.timestamp.type": "LogAppendTime"}
-"""Append time is what orders a subject's records and what silence is measured by."""
+EVENT_TOPICS = tuple(
+    topic for topic in ALL if topic.record and issubclass(topic.record, records.Event)
+)
+"""The topics of what happened, to which the producer writes."""

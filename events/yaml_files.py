@@ -1,4 +1,4 @@
-"""Files that people write in YAML: read into records, and the wrong line named."""
+"""Read YAML files into records, and name the line that is wrong."""
 
 import re
 from pathlib import Path
@@ -7,49 +7,54 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from events.cli import PersonError
+from events.cli import UserFacingError
 
 Record = TypeVar("Record")
 
 
-def read_yaml(path: Path, kind: type[Record], called: str, option: str) -> tuple[Record, yaml.Node | None]:
-    """Return the file's record, and its nodes for `line_of`; an empty file is a record without fields.
+def read_yaml(
+    path: Path, kind: type[Record], called: str, option: str
+) -> tuple[Record, yaml.Node | None]:
+    """Return the file's record, and its nodes for `line_of`; an empty file has no fields set.
 
-    Raise `PersonError` with the line, for the file that a sentence calls `called` and that `option` names.
+    Raise `UserFacingError` with the wrong line; `called` is the file in sentences, `option` the
+    command line's option for it.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise PersonError(f"{called} {path} cannot be read ({reason}): check {option}.") from None
+        raise UserFacingError(
+            f"{called} {path} cannot be read ({reason}): check {option}."
+        ) from None
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1} of " if mark else ""
-        raise PersonError(
+        raise UserFacingError(
             f"{where}{called} {path} is not YAML: {getattr(error, 'problem', error)}."
         ) from None
     try:
         return msgspec.convert({} if content is None else content, kind), root
     except msgspec.ValidationError as error:
-        key, complaint = complaint_of(error)
+        key, problem = split_error(error)
         named = f" ({key})" if key else ""
-        line = line_of(root, key, complaint)
-        raise PersonError(f"line {line} of {called} {path}{named}: {complaint}.") from None
+        line = line_of(root, key, problem)
+        raise UserFacingError(f"line {line} of {called} {path}{named}: {problem}.") from None
 
 
-def complaint_of(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Take msgspec's `complaint - at `$.path`` apart into the path without `$.` and the complaint."""
-    complaint, _, path = str(error).partition(" - at `")
-    return path.rstrip("`").removeprefix("$").removeprefix("."), complaint
+def split_error(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Split msgspec's "problem - at `$.path`" into the path without `$.` and the problem."""
+    problem, _, path = str(error).partition(" - at `")
+    return path.rstrip("`").removeprefix("$").removeprefix("."), problem
 
 
-def line_of(node: yaml.Node | None, path: str, complaint: str = "") -> int:
-    """Return the line of the key that a path (`rules[1].count`) leads to, as far as the file goes along it."""
+def line_of(node: yaml.Node | None, path: str, problem: str = "") -> int:
+    """Return the line of the key at a path (`rules[1].count`), or of its last existing part."""
     line = node.start_mark.line + 1 if node else 1
-    unknown = re.search(r"unknown field `(.*)`", complaint)
+    unknown = re.search(r"unknown field `(.*)`", problem)
     steps: list[tuple[Any, Any]] = re.findall(r"(\w+)|\[(\d+)\]", path)
     for name, index in [*steps, *([(unknown.group(1), "")] if unknown else [])]:
         if isinstance(node, yaml.SequenceNode) and index:

@@ -1,1 +1,1 @@
-"""Java parts from their published artifacts: each named in a lock file with its SHA-256, fetched once."""
+"""The Java parts: published jars, each locked by name, version and SHA-256, and fetched once."""

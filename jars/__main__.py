@@ -1,5 +1,6 @@
-"""`python -m jars fetch|lock`: bring the jars, or lock new versions."""
+"""`python -m jars fetch|lock`: fetch the locked jars, or lock new versions."""
 
+import time
 from typing import Annotated
 
 import typer
@@ -12,17 +13,37 @@ app = cli.new_app("The Java parts: a Kafka broker, and Spark's connector to Kafk
 
 @app.command("fetch")
 def fetch_command() -> None:
-    """Fetch the jars of every lock file, once; at once when they are there."""
-    for name in sorted(LOCKS):
-        fetch(name, settings.load())
+    """Fetch the jars of every lock file that are missing.
+
+    They go where the tests and the demo look, which ignore `.env`, and where the settings say.
+    """
+    for number, place in enumerate(settings.jars_settings()):
+        begin = time.monotonic()
+        try:
+            count = fetch(sorted(LOCKS), place)
+        except OSError as error:
+            sentence = f"the jars cannot be written to {place.jars_dir}: {error}."
+            if number == 0:
+                raise cli.UserFacingError(sentence) from None
+            typer.echo(f"setup: {sentence} Correct RACKSTREAM_JARS in .env.", err=True)
+            continue
+        if count:
+            seconds = time.monotonic() - begin
+            typer.echo(f"setup: fetched {count} jars in {seconds:.0f} s", err=True)
 
 
 @app.command("lock")
-def lock_command(name: Annotated[str, typer.Argument(help="Which lock: broker or spark.")]) -> None:
+def lock_command(
+    name: Annotated[
+        str | None, typer.Argument(help="Which lock: broker or spark; both if not given.")
+    ] = None,
+) -> None:
     """Write the SHA-256 of every jar into a lock file, after its versions were edited by hand."""
-    if name not in LOCKS:
-        raise cli.PersonError(f"there is no lock {name!r}: choose one of {', '.join(sorted(LOCKS))}.")
-    relock(name, settings.load())
+    if name is not None and name not in LOCKS:
+        raise cli.UserFacingError(
+            f"there is no lock {name!r}: choose one of {', '.join(sorted(LOCKS))}."
+        )
+    relock(sorted(LOCKS) if name is None else [name], settings.load())
 
 
 if __name__ == "__main__":
