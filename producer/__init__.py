@@ -1,1 +1,1 @@
-"""Makes a world, draws streams, hits them with faults, publishes them, and knows what must come out."""
+"""The producer: make a world, draw streams, apply faults, publish, and know the expected output."""

@@ -1,4 +1,4 @@
-"""Random numbers as a function of (seed, purpose, number): any slice can be drawn without the rest."""
+"""Random numbers as a function of (seed, purpose, number), so that any slice can be drawn alone."""
 
 import zlib
 from typing import Any
@@ -15,7 +15,7 @@ _GAMMA = 0x9E3779B97F4A7C15
 
 
 def uniform(seed: int, purpose: str, numbers: Ints) -> Floats:
-    """Return one number in [0, 1) for each given number: splitmix64 with the number as its counter."""
+    """Return a number in [0, 1) for each given number, by splitmix64 with the number as counter."""
     key = _mix((seed & _MASK) ^ _mix(zlib.crc32(purpose.encode()) + _GAMMA))
     z = numbers.astype(np.uint64)
     z *= np.uint64(_GAMMA)
@@ -31,10 +31,10 @@ def uniform(seed: int, purpose: str, numbers: Ints) -> Floats:
 
 
 def one_in_each_block(share: float, seed: int, purpose: str, numbers: Ints) -> tuple[Bools, Ints]:
-    """Choose one number in each run of 1/share, at a place that the seed draws.
+    """Choose one number in each block of 1/share consecutive ones, at a place that the seed draws.
 
-    Stratified rather than independent draws: the counts come out, and the first one comes soon. Returns which
-    numbers are chosen, and each number's block (0, 1, 2, ...).
+    The draws are stratified rather than independent, so that the share is exact and the first
+    chosen number comes soon. Returns which numbers are chosen, and each number's block (0, 1, ...).
     """
     blocks = np.floor(numbers * share).astype(np.int64)
     first = np.ceil(blocks / share).astype(np.int64)
@@ -50,5 +50,5 @@ def _mix(z: int) -> int:
 
 
 def none_of(numbers: NDArray[Any]) -> Bools:
-    """Return a mask that chooses nothing."""
+    """Return a mask that selects nothing."""
     return np.zeros(len(numbers), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What does a record look like that no job can read? One way to spoil an event per kind of the contract."""
+"""Records that no job can read: one way to corrupt an event per kind."""
 
 from collections.abc import Callable
 from typing import Any, Literal, get_args
@@ -44,7 +44,12 @@ _ANYWHERE: tuple[MalformedKind, ...] = (
     "time-without-z",
     "long-id",
 )
-_READINGS: tuple[MalformedKind, ...] = ("string-for-number", "fraction-for-integer", "nan", "infinity")
+_READINGS: tuple[MalformedKind, ...] = (
+    "string-for-number",
+    "fraction-for-integer",
+    "nan",
+    "infinity",
+)
 _CLICKSTREAM: tuple[MalformedKind, ...] = ("time-with-offset", "huge-id")
 _ACTIONS: tuple[MalformedKind, ...] = (
     "negative-amount",
@@ -55,14 +60,14 @@ _ACTIONS: tuple[MalformedKind, ...] = (
     "unknown-action",
 )
 LARGE_BYTES = 900_000
-"""Just below what librdkafka sends by default (1,000,000); as base64 it is more than a broker takes."""
+"""Just below the 1,000,000 that librdkafka sends by default; as base64 more than a broker takes."""
 
 
 HUGE_ID_BYTES = 10_000
 
 
-def usual_kinds(topic: Topic) -> tuple[MalformedKind, ...]:
-    """Return the kinds that a topic's records can have, in their order, without `large`."""
+def default_kinds(topic: Topic) -> tuple[MalformedKind, ...]:
+    """Return the kinds that a topic's records can have, in order, without `large`."""
     if topic == RACK_READINGS:
         kinds = {*_ANYWHERE, *_READINGS}
     else:
@@ -70,38 +75,40 @@ def usual_kinds(topic: Topic) -> tuple[MalformedKind, ...]:
     return tuple(kind for kind in KINDS if kind in kinds)
 
 
-def spoil(event: Event, kind: MalformedKind) -> bytes:
+def corrupt(event: Event, kind: MalformedKind) -> bytes:
     """Return the value that is sent in place of the event."""
-    return _SPOILERS[kind](event)
+    return _CORRUPTIONS[kind](event)
 
 
-Spoiler = Callable[[Event], bytes]
+Corruption = Callable[[Event], bytes]
 
 
-def _spoiled(event: Event, changes: dict[str, bytes], without: str | None = None) -> bytes:
-    """Return the event with some fields' JSON put in place of theirs, and one left out."""
+def _corrupted(event: Event, changes: dict[str, bytes], without: str | None = None) -> bytes:
+    """Return the event with the JSON of some fields replaced, and one field left out."""
     fields: dict[str, Any] = {
         name: msgspec.Raw(json)
         for name, json in msgspec.json.decode(encode(event), type=dict[str, msgspec.Raw]).items()
         if name != without
     }
-    return msgspec.json.encode({**fields, **{name: msgspec.Raw(json) for name, json in changes.items()}})
+    return msgspec.json.encode(
+        {**fields, **{name: msgspec.Raw(json) for name, json in changes.items()}}
+    )
 
 
-def _with(json: bytes, *candidates: str) -> Spoiler:
-    """Put the JSON in place of the first of the fields that the event has."""
+def _with(json: bytes, *candidates: str) -> Corruption:
+    """Replace the first of the candidate fields that the event has by this JSON."""
 
     def replace(event: Event) -> bytes:
-        return _spoiled(event, {_field(event, candidates): json})
+        return _corrupted(event, {_field(event, candidates): json})
 
     return replace
 
 
-def _purchase(changes: dict[str, bytes]) -> Spoiler:
-    """Make the event a purchase with these fields, without an amount unless they have one."""
+def _purchase(changes: dict[str, bytes]) -> Corruption:
+    """Make the event a purchase with these fields; without an amount unless they have one."""
 
     def replace(event: Event) -> bytes:
-        return _spoiled(event, {"action": b'"purchase"', **changes}, without="amount")
+        return _corrupted(event, {"action": b'"purchase"', **changes}, without="amount")
 
     return replace
 
@@ -115,9 +122,11 @@ def _not_utf8(event: Event) -> bytes:
     return encode(event).replace(start, start + b"\xff\xfe")
 
 
-def _with_time_zone(zone: str) -> Spoiler:
+def _with_time_zone(zone: str) -> Corruption:
     def replace(event: Event) -> bytes:
-        return _spoiled(event, {"event_time": f'"{event.event_time.removesuffix("Z")}{zone}"'.encode()})
+        return _corrupted(
+            event, {"event_time": f'"{event.event_time.removesuffix("Z")}{zone}"'.encode()}
+        )
 
     return replace
 
@@ -127,14 +136,16 @@ def _text(size: int) -> bytes:
 
 
 _TEXTS = ("site_id", "user_id")
-"""Of racks and of all others."""
+"""Text fields: of readings, and of the clickstream's events."""
 
-_SPOILERS: dict[MalformedKind, Spoiler] = {
+_CORRUPTIONS: dict[MalformedKind, Corruption] = {
     "not-json": lambda event: encode(event)[:-20],
     "not-an-object": lambda event: b"[" + encode(event) + b"]",
     "not-utf8": _not_utf8,
     "empty": lambda _: b"",
-    "missing-field": lambda event: _spoiled(event, {}, without=_field(event, ("temperature_c", "user_id"))),
+    "missing-field": lambda event: _corrupted(
+        event, {}, without=_field(event, ("temperature_c", "user_id"))
+    ),
     "null-field": _with(b"null", "sequence", "user_id"),
     "string-for-number": _with(b'"71.5"', "temperature_c"),
     "number-for-string": _with(b"7", "rack_id", "user_id"),

@@ -1,4 +1,4 @@
-"""One run: the plan drawn ahead, sent on schedule, acknowledged, summed up, its truth written."""
+"""One run: draw the plan, send it on schedule, summarize it, and write its truth."""
 
 import gc
 import signal
@@ -14,36 +14,38 @@ from typing import Any
 
 import numpy as np
 
-from events.cli import PersonError
+from events.cli import UserFacingError
+from events.constants import LOST_SIGNAL_WATERMARK
 from events.inventory import write_inventory
 from events.records import encode
 from events.rules import Rules, read_rules
 from events.settings import Settings
+from events.status_file import Process, StatusWriter, own_file, remove_superseded
 from events.times import now_ms, to_text
-from producer.ahead import ahead
-from producer.held import Sent
-from producer.pacing import Slip, send_on_schedule
+from producer.expected.rack_alerts import DEFAULT_RULES, AlertSelection
+from producer.expected.topic_contents import PublishedStream
+from producer.expected.truth import write_truth
+from producer.pacing.pacer import ScheduleLag, send_on_schedule
+from producer.pacing.prefetch import prefetch
+from producer.pacing.schedule import Schedule, make_schedule
 from producer.progress import Progress
 from producer.publish import Publisher
 from producer.scenario import Scenario
-from producer.schedule import Schedule, make_schedule
-from producer.stream import Batch, Mark
-from producer.streams import Streams, clock_rate, plan_types
-from producer.truth import write_truth
-from producer.truth_alerts import USUAL, Wanted
-from producer.world import make_world
+from producer.status import PROGRAM, ProducerStatus, StatusRecorder
+from producer.streams.stream_plan import Batch, FaultFlag
+from producer.streams.stream_set import StreamSet, clock_rate, plan_types
 
-LEAD_MS = 200
-"""How long before its first record a paced run sets its start, in ms: the first batch is drawn meanwhile."""
+START_DELAY_MS = 200
+"""How long after now a paced run starts, in ms; the first batch is drawn meanwhile."""
 PACED_LINGER_MS = 5.0
-"""How long a record waits for others of its batch when the rate is held: below what anyone sees."""
-FAST_LINGER_MS = 50.0
-"""The same at the highest rate, where batches fill before that."""
+"""How long a record waits for others of its batch in a paced run: too short to notice."""
+MAX_RATE_LINGER_MS = 50.0
+"""The same at the highest rate, where batches are full earlier."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How a run ended: its summary, the last delivery error, and the signal that stopped it, if one did."""
+    """How a run ended: its summary, the last delivery error, and the signal that stopped it."""
 
     summary: dict[str, Any]
     last_error: str
@@ -52,16 +54,16 @@ class Outcome:
 
 @dataclass(slots=True)
 class Stop:
-    """Whether, and by which signals, the run has been asked to end."""
+    """The signals that have asked the run to end."""
 
     signals: list[int] = field(default_factory=list)
 
-    def asked(self) -> bool:
-        """Tell whether to send nothing more."""
+    def is_requested(self) -> bool:
+        """Return whether to send nothing more."""
         return bool(self.signals)
 
-    def asked_twice(self) -> bool:
-        """Tell whether not even to wait for what was sent."""
+    def is_forced(self) -> bool:
+        """Return whether not even to wait for what was sent."""
         return len(self.signals) > 1
 
 
@@ -75,156 +77,194 @@ def run(
     flush: bool = False,
     inventory: Path | None = None,
     truth: Path | None = None,
-    alerts_of: tuple[str, ...] = USUAL,
+    alerts_of: tuple[str, ...] = DEFAULT_RULES,
     rules: Path | None = None,
+    lost_signal_watermark_s: float = LOST_SIGNAL_WATERMARK.total_seconds(),
 ) -> Outcome:
-    """Run a scenario: publish its records to the broker of the settings until its end or a signal."""
+    """Publish a scenario's records to the broker of the settings, until its end or a signal."""
     if linger_ms is None:
-        linger_ms = FAST_LINGER_MS if scenario.rate == "max" else PACED_LINGER_MS
-    publisher = Publisher(settings.kafka_bootstrap_servers, linger_ms, wants_reports=truth is not None)
+        linger_ms = MAX_RATE_LINGER_MS if scenario.rate == "max" else PACED_LINGER_MS
+    publisher = Publisher(
+        settings.kafka_bootstrap_servers, linger_ms, delivery_reports=truth is not None
+    )
     kinds = plan_types(scenario.streams)
     for kind in kinds:
-        publisher.check(settings.topic(kind.topic))
+        publisher.check_topic(settings.topic(kind.topic))
     if inventory and "racks" not in scenario.streams:
-        raise PersonError("--inventory lists racks, but this run has none: add racks to --streams.")
-    world = make_world(scenario.seed, scenario.racks, scenario.sites)
+        raise UserFacingError(
+            "--inventory needs racks, but this run has none: add racks to --streams."
+        )
+    world = scenario.make_world()
 
     def schedule_from_now() -> Schedule:
         return make_schedule(
-            rate=None if scenario.rate == "max" else scenario.rate,
+            rate=scenario.paced_rate,
             clock_rate=clock_rate(scenario.streams, scenario.racks),
             now_ms=now_ms(),
-            lead_ms=LEAD_MS,
+            lead_ms=START_DELAY_MS,
             duration_s=scenario.duration,
             count=scenario.count,
             start_event_ms=start_event_ms,
             time_scale=scenario.time_scale,
-            settling_s=max(kind.settling_s for kind in kinds) if flush else 0.0,
+            flush_delay_s=max(kind.flush_delay_s for kind in kinds) if flush else 0.0,
             shape=scenario.shape,
         )
 
-    streams = Streams(scenario.streams, world, schedule_from_now(), scenario.faults)
-    racks = partial(world.inventory, streams.readings_per_second / scenario.racks)
-    wanted = Wanted(alerts_of, read_rules(rules, list(racks())) if rules else Rules())
+    streams = StreamSet(scenario.streams, world, schedule_from_now(), scenario.faults)
+    selection = AlertSelection(
+        alerts_of,
+        read_rules(rules, list(scenario.inventory(world))) if rules else Rules(),
+        round(1000 * lost_signal_watermark_s),
+    )
     if inventory:
-        write_inventory(inventory, racks())
-    # The first batch takes half a second, Arrow's kernels being loaded: draw one before the start is set.
+        write_inventory(inventory, scenario.inventory(world))
+    # The first batch takes half a second, as Arrow loads its kernels: draw one before the start.
     next(streams.rounds(), None)
-    # Python would look through all that there is by now, again and again while it sends (docs/tuning.md).
+    # Exclude all objects so far from garbage collection while sending (docs/tuning.md).
     gc.collect()
     gc.freeze()
     schedule = schedule_from_now()
-    streams.starting(schedule, schedule.start_wall_ms if first_sequence is None else first_sequence)
-    sent = [Sent(plan) for plan in streams.plans]
-    with _signals() as stop, Progress() as progress:
-        counts, seconds, slip = _publish(
-            streams, sent, settings, publisher, progress, stop, scenario.duration
+    streams.restart(schedule, schedule.start_wall_ms if first_sequence is None else first_sequence)
+    published = [PublishedStream(plan) for plan in streams.plans]
+    recorder = _new_recorder(settings, publisher)
+    status_file = own_file(settings.rackstream_home, PROGRAM)
+    with (
+        _catch_signals() as stop,
+        Progress() as progress,
+        StatusWriter(status_file, recorder.snapshot, progress.update),
+    ):
+        counts, seconds, lag = _publish(
+            streams, published, settings, publisher, progress, recorder, stop, scenario.duration
         )
         if flush:
-            _send_flush(sent, settings, publisher, stop)
+            _send_flush(published, settings, publisher, stop)
     summary = {
         "sent": publisher.sent,
         "acknowledged": publisher.acknowledged,
         "failed": publisher.failed,
         "seconds": round(seconds, 3),
         "records_per_second": round(publisher.acknowledged / seconds, 1) if seconds else 0.0,
-        "max_slip_ms": round(slip.most_s * 1000, 1) if schedule.paced else None,
+        "max_schedule_lag_ms": round(lag.max_s * 1000, 1) if schedule.paced else None,
         **counts,
         "seed": scenario.seed,
         "run_id": streams.run_id,
         "start_time": to_text(schedule.start_event_ms),
     }
     if truth:
-        write_truth(truth, sent, summary, wanted)
+        write_truth(truth, published, summary, selection)
     return Outcome(summary, publisher.last_error, stop.signals[0] if stop.signals else None)
 
 
+def _new_recorder(settings: Settings, publisher: Publisher) -> StatusRecorder:
+    """Return a new status, and remove the one that a killed producer has left."""
+
+    def is_same(other: ProducerStatus) -> bool:
+        return other.topic_prefix == settings.topic_prefix
+
+    remove_superseded(settings.rackstream_home, PROGRAM, ProducerStatus, is_same)
+    process = Process(PROGRAM, settings.topic_prefix, to_text(now_ms()))
+    return StatusRecorder(process, settings.kafka_bootstrap_servers, publisher)
+
+
 def _publish(
-    streams: Streams,
-    sent: Sequence[Sent],
+    streams: StreamSet,
+    published: Sequence[PublishedStream],
     settings: Settings,
     publisher: Publisher,
     progress: Progress,
+    recorder: StatusRecorder,
     stop: Stop,
     duration_s: float | None,
-) -> tuple[dict[str, int], float, Slip]:
-    """Send the plans; return counts of what was sent, seconds from first send to last answer, and the slip."""
-    counts: Counter[str] = Counter({_name(mark): 0 for mark in Mark})
+) -> tuple[dict[str, int], float, ScheduleLag]:
+    """Send the plans; return counts by fault, seconds from first send to last answer, and lag."""
+    counts: Counter[str] = Counter({_summary_key(flag): 0 for flag in FaultFlag})
     paced = streams.schedule.paced
-    with_marks = publisher.wants_reports
-    acknowledged = {part.plan.topic: part.acknowledged for part in sent}
-    start_s = time.monotonic() + (streams.schedule.start_wall_ms / 1000 - time.time() if paced else 0)
-    began_s: float | None = None
+    with_reports = publisher.delivery_reports
+    acknowledged = {stream.plan.topic: stream.acknowledged for stream in published}
+    start_s = time.monotonic() + (
+        streams.schedule.start_wall_ms / 1000 - time.time() if paced else 0
+    )
+    first_send_s: float | None = None
 
     def send(batch: Batch, position: int, end: int) -> None:
-        nonlocal began_s
-        if began_s is None:
-            began_s = time.monotonic()
-        marks = batch.marks[position:end]
+        nonlocal first_send_s
+        if first_send_s is None:
+            first_send_s = time.monotonic()
+        flags = batch.flags[position:end]
         accepted = publisher.send(
             settings.topic(batch.topic),
             batch.keys[position:end],
             batch.values[position:end],
-            batch.numbers[position:end].tolist() if with_marks else (),
-            marks.tolist() if with_marks else (),
-            on_acknowledged=acknowledged[batch.topic].add if with_marks else None,
-            stopped=stop.asked,
+            batch.numbers[position:end].tolist() if with_reports else (),
+            flags.tolist() if with_reports else (),
+            on_acknowledged=acknowledged[batch.topic].add if with_reports else None,
+            stopped=stop.is_requested,
         )
-        if accepted and marks.any():
-            for mark in Mark:
-                counts[_name(mark)] += int(np.count_nonzero(marks & mark))
+        if accepted and flags.any():
+            for flag in FaultFlag:
+                counts[_summary_key(flag)] += int(np.count_nonzero(flags & flag))
 
-    def show(slip_s: float | None = None) -> None:
-        progress.show(publisher.sent, publisher.waiting, publisher.failed, slip_s, publisher.last_error)
+    def show(lag_s: float | None = None) -> None:
+        progress.show(
+            publisher.sent, publisher.waiting, publisher.failed, lag_s, publisher.last_error
+        )
 
-    def idle(slip: Slip) -> bool:
+    def idle(lag: ScheduleLag) -> bool:
         publisher.poll()
-        show(slip.now_s if paced else None)
-        timed_out = not paced and duration_s is not None and time.monotonic() - start_s >= duration_s
-        return not (timed_out or stop.asked())
+        show(lag.now_s if paced else None)
+        if paced:
+            recorder.on_lag(lag.now_s)
+        timed_out = (
+            not paced and duration_s is not None and time.monotonic() - start_s >= duration_s
+        )
+        return not (timed_out or stop.is_requested())
 
-    slip = send_on_schedule(
-        ahead(streams.rounds()),
+    lag = send_on_schedule(
+        prefetch(streams.rounds()),
         send,
         paced=paced,
         since_start=lambda: time.monotonic() - start_s,
         sleep=time.sleep,
         idle=idle,
     )
-    publisher.flush(show, stop.asked_twice)
-    return dict(counts), time.monotonic() - began_s if began_s is not None else 0.0, slip
+    recorder.on_schedule_end()
+    publisher.flush(show, stop.is_forced)
+    return dict(counts), time.monotonic() - first_send_s if first_send_s is not None else 0.0, lag
 
 
-def _send_flush(sent: Sequence[Sent], settings: Settings, publisher: Publisher, stop: Stop) -> None:
-    """Send one record to each topic with the time of now, which is later than all before it."""
+def _send_flush(
+    published: Sequence[PublishedStream], settings: Settings, publisher: Publisher, stop: Stop
+) -> None:
+    """Send one record to each topic with the current time, later than all records before it."""
     event_ms = now_ms()
-    for part in sent:
-        key, part.flush = part.plan.flush_record(event_ms)
+    for stream in published:
+        key, stream.flush = stream.plan.flush_record(event_ms)
         publisher.send_uncounted(
-            settings.topic(part.plan.topic), key.encode(), encode(part.flush), partial(_note_flush, part)
+            settings.topic(stream.plan.topic),
+            key.encode(),
+            encode(stream.flush),
+            partial(setattr, stream, "flush_append_ms"),
         )
-    publisher.flush(lambda: None, stop.asked_twice)
-
-
-def _note_flush(part: Sent, append_ms: int) -> None:
-    part.flush_append_ms = append_ms
+    publisher.flush(lambda: None, stop.is_forced)
 
 
 @contextmanager
-def _signals() -> Iterator[Stop]:
-    """Collect SIGINT and SIGTERM while the run lasts, so that it ends in order."""
+def _catch_signals() -> Iterator[Stop]:
+    """Collect SIGINT and SIGTERM during the run, so that it ends in order."""
     stop = Stop()
 
-    def note(number: int, _: FrameType | None) -> None:
+    def on_signal(number: int, _: FrameType | None) -> None:
         stop.signals.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield stop
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def _name(mark: Mark) -> str:
-    return {Mark.COPY: "duplicates"}.get(mark, str(mark.name).lower())
+def _summary_key(flag: FaultFlag) -> str:
+    return {FaultFlag.COPY: "duplicates"}.get(flag, str(flag.name).lower())

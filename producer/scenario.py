@@ -1,4 +1,4 @@
-"""What does a scenario file say? Options of a run and faults, checked, with the wrong line named."""
+"""Scenario files: options and faults of a run, checked, with the wrong line in the error."""
 
 import re
 from collections.abc import Iterator
@@ -9,18 +9,19 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct
 
-from events.cli import PersonError
-from events.yaml_files import complaint_of, read_yaml
-from producer.faults import BY_NAME, AnyFault, OfRacks, check_together
-from producer.shape import AnyShape
-from producer.streams import Stream
-from producer.world import MAX_RACKS
+from events.cli import UserFacingError
+from events.records import InventoryRack
+from events.yaml_files import read_yaml, split_error
+from producer.faults import FAULT_TYPES, AnyFault, RackFault, check_together
+from producer.pacing.shape import AnyShape
+from producer.streams.stream_set import Stream, readings_per_second
+from producer.world.racks import MAX_RACKS, World, make_world
 
 Rate = Annotated[float, Meta(gt=0)] | Literal["max"]
 
 
 class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """Options of a run. The values here are the defaults; an option of the command line goes first."""
+    """Options of a run, here with their defaults; command-line options override a file's."""
 
     description: str = ""
     streams: Annotated[tuple[Stream, ...], Meta(min_length=1)] = ("racks",)
@@ -34,15 +35,34 @@ class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     shape: AnyShape | None = None
     faults: tuple[AnyFault, ...] = ()
 
+    @property
+    def paced_rate(self) -> float | None:
+        """The rate in events per second; None: as fast as possible."""
+        return None if self.rate == "max" else self.rate
+
+    def make_world(self) -> World:
+        """Make the run's world."""
+        return make_world(self.seed, self.racks, self.sites)
+
+    def inventory(self, world: World) -> Iterator[InventoryRack]:
+        """Return the racks of this world, each with the rate of readings that the run sends."""
+        per_rack = readings_per_second(self.streams, self.paced_rate, self.racks, self.time_scale)
+        return world.inventory(per_rack)
+
 
 def load_scenario(path: Path | None, options: dict[str, Any], fault_options: list[str]) -> Scenario:
-    """Read a scenario (None: the defaults), put the given options over it and add the faults of `--fault`."""
+    """Read a scenario (None: the defaults), override it by the options, and add the faults.
+
+    Raise `UserFacingError` if any of them is wrong.
+    """
     scenario = read_yaml(path, Scenario, "the scenario", "--scenario")[0] if path else Scenario()
     try:
         given = msgspec.convert({**msgspec.to_builtins(scenario), **options}, Scenario)
     except msgspec.ValidationError as error:
-        key, complaint = complaint_of(error)
-        raise PersonError(f"--{key.replace('_', '-')} {options.get(key)} is wrong: {complaint}.") from None
+        key, complaint = split_error(error)
+        raise UserFacingError(
+            f"--{key.replace('_', '-')} {options.get(key)}: {complaint}."
+        ) from None
     faults = (*given.faults, *map(parse_fault, fault_options))
     check_together(faults, given.streams)
     return msgspec.structs.replace(given, faults=faults)
@@ -52,27 +72,29 @@ def parse_fault(text: str) -> AnyFault:
     """Read `NAME[=VALUE][,option=value...]`; the value is the share or the number of racks."""
     name, *rest = re.split(r",(?![^\[]*\])", text)
     name, _, value = name.partition("=")
-    if name not in BY_NAME:
-        raise PersonError(f"there is no fault {name!r}: choose one of {', '.join(BY_NAME)}.")
+    if name not in FAULT_TYPES:
+        raise UserFacingError(
+            f"there is no fault {name!r}: choose one of {', '.join(FAULT_TYPES)}."
+        )
     fields: dict[str, Any] = {"fault": name}
     if value:
-        fields["racks" if issubclass(BY_NAME[name], OfRacks) else "share"] = _scalar(value)
+        fields["racks" if issubclass(FAULT_TYPES[name], RackFault) else "share"] = _scalar(value)
     for option in rest:
         key, equals, value = option.partition("=")
         if not equals:
-            raise PersonError(f"--fault {text}: {option!r} is not of the form option=value.")
+            raise UserFacingError(f"--fault {text}: {option!r} is not of the form option=value.")
         fields[key] = _scalar(value)
     try:
         fault: AnyFault = msgspec.convert(fields, AnyFault)
     except msgspec.ValidationError as error:
-        key, complaint = complaint_of(error)
-        raise PersonError(f"--fault {text}{f': {key}' if key else ''}: {complaint}.") from None
+        key, complaint = split_error(error)
+        raise UserFacingError(f"--fault {text}{f': {key}' if key else ''}: {complaint}.") from None
     return fault
 
 
 def fault_options(name: str) -> Iterator[tuple[str, Any]]:
-    """Return a fault's options and their defaults."""
-    for option in msgspec.structs.fields(BY_NAME[name]):
+    """Yield a fault's options and their defaults."""
+    for option in msgspec.structs.fields(FAULT_TYPES[name]):
         yield option.encode_name, option.default
 
 

@@ -1,0 +1,39 @@
+"""The command `health`: it reads the producer's status file."""
+
+import socket
+
+import typer
+
+from events.cli import UserFacingError
+from events.status_file import (
+    find_home,
+    find_statuses,
+    problems_found,
+    require_healthy,
+    status_folder,
+)
+from events.times import now_ms
+from producer.status import PROGRAM, ProducerStatus, problems
+
+app = typer.Typer()
+
+
+@app.command()
+def health() -> None:
+    """Say whether the producers of this host keep their schedule: exit 0, or 1 and why not.
+
+    Unhealthy: a producer was killed, or its status is older than 10 s; the broker has acknowledged
+    nothing for 30 s although records wait; the run is more than 10 s behind its schedule.
+    """
+    home, at_ms = find_home(), now_ms()
+    found = find_statuses(home, PROGRAM, ProducerStatus, host=socket.gethostname())
+    if not any(found):
+        raise UserFacingError(
+            f"no producer runs: there is no status of one in {status_folder(home)}; "
+            "start one with python -m producer run, or set RACKSTREAM_HOME to its folder."
+        )
+    require_healthy(problems_found(found, problems, at_ms))
+    for one in found.statuses:
+        behind = one.behind_schedule_s
+        schedule = "no schedule" if behind is None else f"{behind:.1f} s behind schedule"
+        typer.echo(f"healthy: {one.sent:,} records sent, {one.failed:,} failed, {schedule}")

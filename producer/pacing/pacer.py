@@ -1,0 +1,87 @@
+"""Send batches on an absolute schedule.
+
+Each record has its due time, however late the records before it were. A producer that fell behind
+catches up at full speed. Its records keep their `scheduled_time`, so that latencies measured from
+it include the delay.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from producer.hashing import Floats
+
+MIN_WAIT_S = 0.0005
+"""What is due within this time goes out together; shorter sleeps cost more than they gain."""
+MAX_WAIT_S = 0.1
+"""How soon a stop is noticed."""
+
+
+class Timed(Protocol):
+    """Records with due times."""
+
+    @property
+    def due_s(self) -> Floats:
+        """When each record is due, in seconds after the start."""
+
+
+TimedBatch = TypeVar("TimedBatch", bound=Timed)
+
+
+@dataclass(slots=True)
+class ScheduleLag:
+    """How far behind its schedule the producer is, and was at most, in seconds."""
+
+    now_s: float = 0.0
+    max_s: float = 0.0
+
+
+def send_on_schedule(
+    rounds: Iterable[Sequence[TimedBatch]],
+    send: Callable[[TimedBatch, int, int], None],
+    *,
+    paced: bool,
+    since_start: Callable[[], float],
+    sleep: Callable[[float], None],
+    idle: Callable[[ScheduleLag], bool],
+) -> ScheduleLag:
+    """Send each batch as its slots become due, or at once if the run is not paced; return the lag.
+
+    A round has one batch per stream, for the same chunk of time; they are sent side by side.
+    `send` gets a batch and the positions of the first record and after the last. `idle` is called
+    between sends, and ends the run by returning False.
+    """
+    lag = ScheduleLag()
+    for batches in rounds:
+        positions = [0] * len(batches)
+        while any(positions[i] < len(batch.due_s) for i, batch in enumerate(batches)):
+            behind = []
+            for i, batch in enumerate(batches):
+                position, end = positions[i], len(batch.due_s)
+                if paced:
+                    end = int(np.searchsorted(batch.due_s, since_start(), side="right"))
+                if end > position:
+                    if paced:
+                        behind.append(since_start() - float(batch.due_s[position]))
+                    send(batch, position, end)
+                    positions[i] = end
+            if behind:
+                lag.now_s = max(behind)
+                lag.max_s = max(lag.max_s, lag.now_s)
+            elif paced:
+                nexts = (
+                    float(b.due_s[p])
+                    for p, b in zip(positions, batches, strict=True)
+                    if p < len(b.due_s)
+                )
+                sleep(
+                    min(
+                        max(min(nexts, default=0.0) - since_start(), MIN_WAIT_S),
+                        MAX_WAIT_S,
+                    )
+                )
+            if not idle(lag):
+                return lag
+    return lag

@@ -1,0 +1,215 @@
+"""Commands that load the streams: `run`, `faults` and `world`."""
+
+import inspect
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from events import cli, settings
+from events.constants import LOST_SIGNAL_WATERMARK
+from events.inventory import write_inventory
+from events.times import to_ms
+from producer.expected.rack_alerts import DEFAULT_RULES, parse_rule_names
+from producer.faults import FAULT_TYPES
+from producer.run import run
+from producer.scenario import fault_options, load_scenario
+from producer.streams.stream_set import STREAM_PLANS
+
+app = typer.Typer()
+
+
+@app.command("run")
+def run_command(
+    rate: Annotated[
+        str | None,
+        typer.Option(help="Events per second over all streams, or max; duplicates not counted."),
+    ] = None,
+    duration: Annotated[
+        float | None, typer.Option(help="Length of the run in seconds; endless if not given.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(help="Number of events; duplicates not counted.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the world, the events and the faults.")
+    ] = None,
+    racks: Annotated[int | None, typer.Option(help="Number of racks, 1 to 1,000,000.")] = None,
+    start_time: Annotated[
+        str | None,
+        typer.Option(help="Event time of the first event, such as 2026-11-21T06:26:00.000Z."),
+    ] = None,
+    time_scale: Annotated[
+        float | None,
+        typer.Option(help="Event seconds per second; the run starts far enough in the past."),
+    ] = None,
+    first_sequence: Annotated[
+        int | None,
+        typer.Option(
+            help="First sequence number of each rack; by default the clock in milliseconds."
+        ),
+    ] = None,
+    flush: Annotated[
+        bool,
+        typer.Option(
+            help="Send a final record per topic to close open windows, sessions and joins. "
+            "All other event times end at least 80 min (actions) or 4 h 10 min (clicks) before it."
+        ),
+    ] = False,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(help="YAML file of options and faults; command-line options override it."),
+    ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=VALUE][,OPTION=VALUE...]",
+            help="Enable a fault, such as duplicate=0.01 or overheating=2,length_s=5; repeatable. "
+            f"Faults: {', '.join(FAULT_TYPES)} (see the faults command).",
+        ),
+    ] = None,
+    inventory: Annotated[
+        Path | None, typer.Option(help="Write the inventory here, as JSON lines.")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="Write the expected output here, as JSON lines.")
+    ] = None,
+    alerts_of: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated rules whose alerts the truth has, any but site-outage; "
+            f"by default {', '.join(DEFAULT_RULES)}."
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(help="YAML file of the rules that the jobs run with."),
+    ] = None,
+    lost_signal_watermark: Annotated[
+        float, typer.Option(min=0, help="The watermark of the job lost_signal, in seconds.")
+    ] = LOST_SIGNAL_WATERMARK.total_seconds(),
+    streams: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated streams: racks (default), clicks (impressions and clicks), "
+            "actions. Ratio of events: 10 readings, 10 impressions, 1 click, 4 actions."
+        ),
+    ] = None,
+    linger_ms: Annotated[
+        float | None,
+        typer.Option(min=0, max=900_000, help="How long a record may wait for its batch, in ms."),
+    ] = None,
+) -> None:
+    """Publish events until --count, --duration, Ctrl-C (exit 130) or SIGTERM (exit 0).
+
+    Exit 1 if a delivery failed. The last line of stdout is a JSON object: what was sent,
+    acknowledged and failed, and how fast.
+    """
+    options: dict[str, Any] = {
+        "rate": _rate(rate),
+        "duration": duration,
+        "count": count,
+        "seed": seed,
+        "racks": racks,
+        "time_scale": time_scale,
+        "streams": _streams(streams),
+    }
+    if truth is None and (alerts_of or rules):
+        raise cli.UserFacingError("--alerts-of and --rules apply to the truth file: add --truth.")
+    outcome = run(
+        settings.load(),
+        load_scenario(scenario, _given(options), fault or []),
+        start_event_ms=_start(start_time),
+        first_sequence=first_sequence,
+        linger_ms=linger_ms,
+        flush=flush,
+        inventory=inventory,
+        truth=truth,
+        alerts_of=DEFAULT_RULES if alerts_of is None else parse_rule_names(alerts_of),
+        rules=rules,
+        lost_signal_watermark_s=lost_signal_watermark,
+    )
+    typer.echo(msgspec.json.encode(outcome.summary))
+    failed = outcome.summary["failed"]
+    if failed:
+        raise cli.UserFacingError(
+            f"{failed:,} of {outcome.summary['sent']:,} records failed: {outcome.last_error}"
+        )
+    if outcome.signal == signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+@app.command("faults")
+def faults_command() -> None:
+    """List the faults with their options and defaults."""
+    table = Table("fault", "what it does", "options and defaults")
+    for name, fault in FAULT_TYPES.items():
+        defaults = ", ".join(
+            f"{key}={'-' if value is None else value}" for key, value in fault_options(name)
+        )
+        table.add_row(name, inspect.cleandoc(fault.__doc__ or ""), defaults)
+    Console().print(table)
+
+
+@app.command("world")
+def world_command(
+    inventory: Annotated[Path, typer.Option(help="Write the inventory here, as JSON lines.")],
+    rate: Annotated[str | None, typer.Option(help="As in the run: events per second.")] = None,
+    seed: Annotated[int | None, typer.Option(help="As in the run.")] = None,
+    racks: Annotated[int | None, typer.Option(help="As in the run.")] = None,
+    time_scale: Annotated[float | None, typer.Option(help="As in the run.")] = None,
+    streams: Annotated[str | None, typer.Option(help="As in the run.")] = None,
+    scenario: Annotated[Path | None, typer.Option(help="As in the run.")] = None,
+) -> None:
+    """Write a run's inventory without sending anything, for jobs that start before the producer.
+
+    Give the same options as to the run: they decide how many readings per second each rack sends.
+    """
+    options = {
+        "rate": _rate(rate),
+        "seed": seed,
+        "racks": racks,
+        "time_scale": time_scale,
+        "streams": _streams(streams),
+    }
+    plan = load_scenario(scenario, _given(options), [])
+    write_inventory(inventory, plan.inventory(plan.make_world()))
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that the command line has."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _rate(text: str | None) -> float | str | None:
+    if text is None or text == "max":
+        return text
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise cli.UserFacingError(
+            f"--rate must be a number of events per second or max, not {text!r}."
+        ) from None
+
+
+def _streams(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in STREAM_PLANS]
+    if unknown:
+        raise cli.UserFacingError(
+            f"--streams: unknown stream {unknown[0]!r}; choose from {', '.join(STREAM_PLANS)}."
+        )
+    return names
+
+
+def _start(text: str | None) -> int | None:
+    try:
+        return None if text is None else to_ms(text)
+    except ValueError as error:
+        raise cli.UserFacingError(f"--start-time: {error}.") from None
