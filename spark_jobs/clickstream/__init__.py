@@ -1,0 +1,1 @@
+"""What users saw, clicked and did."""

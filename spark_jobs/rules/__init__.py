@@ -1,0 +1,1 @@
+"""Rules: which readings become alerts."""

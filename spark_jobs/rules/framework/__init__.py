@@ -1,0 +1,1 @@
+"""What the rules share: rack metadata, evidence, alert records, state in Python or in Spark."""

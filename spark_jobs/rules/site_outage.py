@@ -1,0 +1,241 @@
+"""Which sites are out?
+
+Topics: `alerts` -> `alerts`. No window of event time, no watermark.
+
+A site goes into `WARNING` when more than half of its racks in the inventory went into `WARNING`
+within a minute, by any of the other rules. It stays there until no more than half of its racks are
+in `WARNING` (`docs/rules.md`). The alerts of one site come from all partitions. So each alert is
+held until 500 ms after the second in which it was appended: by then no earlier alert can come.
+
+Limitations: an outage that ended while the other rules' jobs were down may be missed, as those jobs
+then report it rack by rack over several seconds. A repeated alert is recognised among at least the
+last 10,000 alerts of its site.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import NamedTuple
+
+import pyarrow as pa
+from msgspec import field
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from events.catalog import SITE_OUTAGE
+from events.records import InventoryRack
+from events.rules import Rules, SiteOutage
+from events.topics import ALERTS
+from spark_jobs.rules.framework.rack_metadata import join_rack
+from spark_jobs.rules.framework.stateful_rule import (
+    Decision,
+    StatefulRule,
+    decisions,
+    to_alert_records,
+)
+from spark_jobs.runtime.job import Job, Plan
+from spark_jobs.runtime.options import RuleOptions
+from spark_jobs.runtime.triggers import Trigger
+
+SECOND_MS = 1000
+GRACE_MS = 500
+"""How long after the end of its second an alert is held, by the wall clock."""
+REMEMBERED_ALERTS = 10_000
+"""How many alerts of a site are remembered at least, to recognise a repeated one."""
+
+
+class RackAlert(NamedTuple):
+    """An alert of a rack, ordered as in the topic.
+
+    The append time is in epoch milliseconds, the event time in epoch microseconds.
+    """
+
+    append_ms: int
+    partition: int
+    offset: int
+    alert_id: str
+    rule: str
+    rack_id: str
+    warning: bool
+    event_time: int
+
+
+class SiteOutageState(StatefulRule):
+    """The racks of a site that are in `WARNING`, by which rules and since when."""
+
+    pending: list[RackAlert] = field(default_factory=list)
+    """Alerts whose second of append time is not over."""
+    recent_ids: set[str] = field(default_factory=set)
+    """Ids of the latest alerts; when it is full it becomes `older_ids`."""
+    older_ids: set[str] = field(default_factory=set)
+    rules_in_warning: dict[str, list[str]] = field(default_factory=dict)
+    """By rack, the rules by which it is in `WARNING`."""
+    warning_since: dict[str, int] = field(default_factory=dict)
+    """By rack, the event time of its first `WARNING`, in epoch microseconds."""
+    out: bool = False
+    rack_count: int = 0
+    share: float = 0.0
+    within_us: int = 0
+    severity: str = ""
+    by_wall_clock: bool = False
+
+    def configure(self, row: Row, rules: Rules) -> None:
+        """Take how many racks the site has, and how many in `WARNING` are an outage."""
+        rule = rules.for_rack(SiteOutage, "")
+        self.share, self.within_us = rule.share, round(rule.within_s * 1_000_000)
+        self.severity = rule.severity_of(None)
+        self.rack_count, self.by_wall_clock = row["rack_count"], row["by_wall_clock"]
+
+    def on_row(self, subject: str, row: Row) -> Iterator[Decision]:  # noqa: ARG002 - all alerts of a second are taken together
+        """Keep the next alert until its second has passed."""
+        self.pending.append(RackAlert(*(row[name] for name in RackAlert._fields)))
+        return iter(())
+
+    def on_batch_end(self, subject: str) -> Iterator[Decision]:
+        """Apply all alerts at once when there is no clock."""
+        if not self.by_wall_clock:
+            yield from self._release(subject, len(self.pending))
+
+    def next_timer_ms(self) -> int | None:
+        """Return when no other alert of the first pending alert's second can come any more."""
+        return _end_ms(self.pending[0]) + GRACE_MS if self.pending and self.by_wall_clock else None
+
+    def on_timer(self, subject: str, now_ms: int) -> Iterator[Decision]:
+        """Apply the pending alerts whose second is complete."""
+        self.pending.sort()
+        yield from self._release(
+            subject, sum(_end_ms(alert) + GRACE_MS <= now_ms for alert in self.pending)
+        )
+
+    def _release(self, subject: str, count: int) -> Iterator[Decision]:
+        for alert in in_order(self.pending[:count]):
+            yield from self._apply(subject, alert)
+        del self.pending[:count]
+
+    def _apply(self, subject: str, alert: RackAlert) -> Iterator[Decision]:
+        if self._is_repeated(alert.alert_id):
+            return
+        rules = self.rules_in_warning.setdefault(alert.rack_id, [])
+        if alert.warning and alert.rule not in rules:
+            rules.append(alert.rule)
+            self.warning_since.setdefault(alert.rack_id, alert.event_time)
+        elif not alert.warning and alert.rule in rules:
+            rules.remove(alert.rule)
+        if not rules:
+            del self.rules_in_warning[alert.rack_id]
+            self.warning_since.pop(alert.rack_id, None)
+        latest = max(self.warning_since.values(), default=0)
+        together = sum(latest - since <= self.within_us for since in self.warning_since.values())
+        if self.out:
+            changes = len(self.rules_in_warning) / self.rack_count <= self.share
+        else:
+            changes = together / self.rack_count > self.share
+        if changes:
+            self.out = not self.out
+            yield self._decision(subject, alert)
+
+    def _is_repeated(self, alert_id: str) -> bool:
+        """Tell whether an alert was there before, and remember it."""
+        if alert_id in self.recent_ids or alert_id in self.older_ids:
+            return True
+        self.recent_ids.add(alert_id)
+        if len(self.recent_ids) == REMEMBERED_ALERTS:
+            self.older_ids, self.recent_ids = self.recent_ids, set()
+        return False
+
+    def _decision(self, subject: str, alert: RackAlert) -> Decision:
+        count = f"{len(self.rules_in_warning)} of its {self.rack_count} racks are in WARNING"
+        return Decision(
+            site_id=subject,
+            severity=self.severity if self.out else None,
+            event_time=alert.event_time,
+            trigger_event_id=alert.alert_id,
+            summary=f"Site {subject} is {'out' if self.out else 'back'}: {count}.",
+        )
+
+
+def in_order(alerts: list[RackAlert]) -> list[RackAlert]:
+    """Return alerts in the order in which the rule takes them (`docs/rules.md`).
+
+    In: alerts in the topic's order. They are ordered by second of append time, then by event time.
+    An alert that is older than an earlier one of its rack follows right after that one.
+    """
+    anchors: dict[tuple[int, str], tuple[int, int]] = {}
+    keyed = []
+    for index, alert in enumerate(alerts):
+        second = alert.append_ms // SECOND_MS
+        own = (alert.event_time, index)
+        anchor = anchors.get((second, alert.rack_id), own)
+        anchor = own if alert.event_time >= anchor[0] else anchor
+        anchors[second, alert.rack_id] = anchor
+        keyed.append((second, anchor, index, alert))
+    return [alert for *_, alert in sorted(keyed)]
+
+
+def _end_ms(alert: RackAlert) -> int:
+    return (alert.append_ms // SECOND_MS + 1) * SECOND_MS
+
+
+def site_outage_decisions(
+    alerts: DataFrame, options: RuleOptions, *, by_wall_clock: bool
+) -> DataFrame:
+    """Return the rule's decisions; append mode only.
+
+    In: readable alerts with Kafka's columns. Alerts of racks that the inventory does not name are
+    left out.
+    """
+    of_racks = alerts.where(F.col("rule") != SITE_OUTAGE).withColumn("rack_id", F.col("subject"))
+    of_known_racks = join_rack(of_racks, options.inventory).where(F.col("rack").isNotNull())
+    of_sites = of_known_racks.withColumn("site", F.col("rack.site_id")).join(
+        F.broadcast(_sites(alerts.sparkSession, options.inventory)), on="site"
+    )
+    rows = of_sites.select(
+        "site",
+        "rack_count",
+        F.unix_millis("timestamp").alias("append_ms"),
+        "partition",
+        "offset",
+        "alert_id",
+        "rule",
+        "rack_id",
+        (F.col("state") == "WARNING").alias("warning"),
+        F.unix_micros("event_time").alias("event_time"),
+        F.lit(by_wall_clock).alias("by_wall_clock"),
+    )
+    time_mode = "ProcessingTime" if by_wall_clock else "None"
+    return decisions(rows, "site", SiteOutageState, options.rules, time_mode)
+
+
+def _sites(spark: SparkSession, inventory: tuple[InventoryRack, ...]) -> DataFrame:
+    """Return each `site` with its `rack_count`."""
+    counts = Counter(rack.site_id for rack in inventory)
+    columns = {
+        "site": pa.array(counts.keys(), pa.string()),
+        "rack_count": pa.array(counts.values(), pa.int64()),
+    }
+    return spark.createDataFrame(pa.table(columns))
+
+
+def _plan(name: str, *, by_wall_clock: bool) -> Plan:
+    def records(alerts: DataFrame, options: RuleOptions) -> DataFrame:
+        decided = site_outage_decisions(alerts, options, by_wall_clock=by_wall_clock)
+        return to_alert_records(decided, SITE_OUTAGE)
+
+    return Plan(name, records, ("append",), reads_all=True)
+
+
+JOB = Job(
+    name="site_outage",
+    sources=(ALERTS,),
+    options=RuleOptions,
+    sink=ALERTS,
+    state_version="v2",
+    rule=SiteOutage,
+    needs_inventory=True,
+    state_partitions=1,
+    micro_batch_interval=timedelta(seconds=1),
+    plans={
+        Trigger.MICRO_BATCH: _plan("micro-batch", by_wall_clock=True),
+        Trigger.AVAILABLE_NOW: _plan("available-now", by_wall_clock=False),
+    },
+)

@@ -1,0 +1,1 @@
+"""Archive, deduplicate and compact the records of topics."""

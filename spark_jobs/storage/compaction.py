@@ -1,0 +1,169 @@
+"""Merge the many small files of `archive` into one file per hour, which any reader can read.
+
+A small file counts when the file sink's log (`_spark_metadata`) lists it; what a killed batch left
+is not listed. A compacted file names in its footer the small files that it contains, and replaces
+its predecessor in one step. So a compaction that is killed neither loses nor duplicates a record,
+and the next one continues. The log is only read, so the job may run meanwhile.
+"""
+
+import fcntl
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from events.cli import UserFacingError
+
+NAME = "records.parquet"
+_CONTAINED_FILES = b"contains"
+"""The footer's key for the names of the small files in a compacted file."""
+_LOG = "_spark_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The result for one topic: how many small files and records went into how many hours."""
+
+    topic: str
+    small_files: int
+    hours: int
+    records: int
+
+
+def compact(archive: Path) -> Iterator[Compacted]:
+    """Compact one topic after the other, and remove the small files that are merged.
+
+    Raises `UserFacingError` when there is no archive, or when another compaction is running.
+    """
+    landing = archive / "landing"
+    if not landing.is_dir():
+        raise UserFacingError(
+            f"there is no archive in {archive}: run python -m spark_jobs run archive first."
+        )
+    with _exclusive_lock(archive / "compact.lock"):
+        for topic in sorted(landing.iterdir()):
+            log = topic / _LOG
+            if log.is_dir():
+                yield _compact_topic(topic, log, archive / "compacted" / topic.name)
+
+
+def committed_files(log: Path) -> list[str]:
+    """Return the files that a file sink's log lists, relative to the sink's folder.
+
+    Such as `kind=readable/.../part-0.parquet`. The log has one file per batch, and every tenth
+    (`9.compact`) repeats all entries before it.
+    """
+    batches = {
+        int(file.name.partition(".")[0]): file for file in log.iterdir() if file.name[0].isdigit()
+    }
+    first = max(
+        (number for number, file in batches.items() if file.suffix == ".compact"), default=0
+    )
+    files: dict[str, None] = {}
+    for number in sorted(number for number in batches if number >= first):
+        version, *lines = batches[number].read_text(encoding="utf-8").splitlines()
+        if version != "v1":
+            raise UserFacingError(
+                f"{batches[number]} is a log of version {version}: only v1 is supported."
+            )
+        for line in lines:
+            path = unquote(urlsplit(json.loads(line)["path"]).path)
+            files["/".join(path.split("/")[-4:])] = None
+    return list(files)
+
+
+def _compact_topic(landing: Path, log: Path, target: Path) -> Compacted:
+    written_ns = max(file.stat().st_mtime_ns for file in log.iterdir())
+    names = committed_files(log)
+    hours: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        hours[name.rpartition("/")[0]].append(name)
+    small_files = records = changed = 0
+    for hour, small in hours.items():
+        file = target / hour / NAME
+        contained = _contained_files(file)
+        new = [name for name in small if name not in contained]
+        if new:
+            records += _merge(file, contained, [landing / name for name in new], new)
+            small_files += len(new)
+            changed += 1
+        for name in small:
+            (landing / name).unlink(missing_ok=True)
+    _remove_uncommitted_files(landing, set(names), written_ns)
+    return Compacted(landing.name, small_files, changed, records)
+
+
+def _contained_files(file: Path) -> list[str]:
+    if not file.exists():
+        return []
+    names: list[str] = json.loads(pq.read_metadata(file).metadata[_CONTAINED_FILES])
+    return names
+
+
+def _merge(file: Path, contained: list[str], parts: list[Path], names: list[str]) -> int:
+    """Rewrite the hour's file with its own records and those of the parts; return their number.
+
+    It holds one batch of rows in memory at a time.
+    """
+    sources = [*([file] if contained else []), *parts]
+    schemas = [pq.read_schema(source).remove_metadata() for source in sources]
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
+    schema = schema.with_metadata({_CONTAINED_FILES: json.dumps([*contained, *names]).encode()})
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(f".{NAME}.unfinished")
+    records = 0
+    with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+        for batch in _batches(sources):
+            writer.write_batch(_with_schema(batch, schema))
+            records += batch.num_rows
+    with unfinished.open("rb") as written:
+        os.fsync(written.fileno())
+    unfinished.replace(file)
+    return records
+
+
+def _batches(sources: Iterable[Path]) -> Iterator[pa.RecordBatch]:
+    for source in sources:
+        with pq.ParquetFile(source) as parquet:
+            yield from parquet.iter_batches(batch_size=100_000)
+
+
+def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the rows in a schema that may have more fields, which are null."""
+    columns = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(len(batch), field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _remove_uncommitted_files(landing: Path, names: set[str], written_ns: int) -> None:
+    """Remove files that the log does not list and that are older than its last entry.
+
+    They come from a batch that did not finish. A running batch starts after the log lists the one
+    before, so its files are younger than the log's last entry.
+    """
+    for file in landing.glob("kind=*/date=*/hour=*/*.parquet"):
+        if str(file.relative_to(landing)) not in names and file.stat().st_mtime_ns < written_ns:
+            file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _exclusive_lock(lock: Path) -> Iterator[None]:
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserFacingError(
+                f"another compaction is running on {lock.parent}: wait until it has finished."
+            ) from None
+        yield

@@ -1,0 +1,1 @@
+"""Statistics of what the sensors measure, over windows of event time."""

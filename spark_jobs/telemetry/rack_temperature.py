@@ -1,0 +1,94 @@
+"""How warm is each rack, and the whole fleet?
+
+Topics: `rack-readings` -> `rack-temperature`. Sliding windows of 10 minutes, every 5 minutes.
+Watermark: 10 minutes.
+
+Average, minimum, maximum and count of the temperatures in each window, per rack and for the scope
+`fleet`. In update mode a later record for a key replaces the earlier one. In append mode a window
+is written once, after the watermark has passed its end.
+
+Limitations: it counts records, so a duplicate counts. A reading is dropped when all its windows are
+closed, without a log line. In append mode the last windows stay open until a newer reading arrives.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from events.constants import FLEET_SCOPE, WATERMARK, WINDOW, WINDOW_SLIDE
+from events.times import to_interval
+from events.topics import RACK_READINGS, RACK_TEMPERATURE
+from spark_jobs.runtime.job import Job, Plan
+from spark_jobs.runtime.kafka_io import INSTANT_FORMAT, to_record
+from spark_jobs.runtime.options import JobOptions
+from spark_jobs.runtime.triggers import Trigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(JobOptions):
+    """Options of `rack_temperature`."""
+
+    window: Annotated[str, "Length of a window."] = to_interval(WINDOW)
+    slide: Annotated[str, "Time between the starts of two windows."] = to_interval(WINDOW_SLIDE)
+    watermark: Annotated[str, "How late a reading may be and still count."] = to_interval(WATERMARK)
+    output_mode: Annotated[
+        Literal["update", "append"],
+        "update: write a window whenever it changes. append: write it once, when it is closed "
+        "(not in real time).",
+    ] = "update"
+
+
+def rack_temperatures(readings: DataFrame, window: str, slide: str, watermark: str) -> DataFrame:
+    """Return one row per scope and window, with the columns of `RackTemperature`.
+
+    In: `rack_id`, `event_time`, `temperature_c`. A window is half open: an event at its end belongs
+    to the next window.
+    """
+    scoped = readings.withWatermark("event_time", watermark).select(
+        F.explode(F.array(F.lit(FLEET_SCOPE), "rack_id")).alias("scope"),
+        "event_time",
+        "temperature_c",
+    )
+    grouped = scoped.groupBy("scope", F.window("event_time", window, slide).alias("window")).agg(
+        F.count("*").alias("reading_count"),
+        F.avg("temperature_c").alias("temperature_c_avg"),
+        F.min("temperature_c").alias("temperature_c_min"),
+        F.max("temperature_c").alias("temperature_c_max"),
+    )
+    return grouped.select(
+        "scope",
+        F.col("window.start").alias("window_start"),
+        F.col("window.end").alias("window_end"),
+        "reading_count",
+        "temperature_c_avg",
+        "temperature_c_min",
+        "temperature_c_max",
+    )
+
+
+def _records(readings: DataFrame, options: Options) -> DataFrame:
+    temperatures = rack_temperatures(readings, options.window, options.slide, options.watermark)
+    moments = F.struct(
+        F.date_format("window_start", INSTANT_FORMAT["timestampFormat"]).alias("start"),
+        F.date_format("window_end", INSTANT_FORMAT["timestampFormat"]).alias("end"),
+    )
+    key = F.concat_ws("|", "scope", moments.getField("start"), moments.getField("end"))
+    return temperatures.select(*to_record(key, *[F.col(name) for name in temperatures.columns]))
+
+
+_FIELDS = ("rack_id", "event_time", "temperature_c")
+JOB = Job(
+    name="rack_temperature",
+    sources=(RACK_READINGS,),
+    sink=RACK_TEMPERATURE,
+    by_event_time=True,
+    state_version="v1",
+    options=Options,
+    plans={
+        Trigger.REAL_TIME: Plan("real-time", _records, ("update",)),
+        Trigger.MICRO_BATCH: Plan("micro-batch", _records, ("update", "append"), fields=_FIELDS),
+        Trigger.AVAILABLE_NOW: Plan("micro-batch", _records, ("update", "append"), fields=_FIELDS),
+    },
+)
