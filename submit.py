@@ -1,7 +1,7 @@
-"""What `spark-submit` is given: the same program as `python -m spark_jobs`, with the same arguments.
+"""The program for `spark-submit`: `python -m spark_jobs`, with the same arguments.
 
-`spark-submit submit.py run overheating …` takes the master, memory and cores from spark-submit. The file lies beside
-the packages because spark-submit puts its folder on the path, and in `spark_jobs/` our `kafka.py` would hide Kafka's.
+`spark-submit submit.py run overheating …` takes the master, memory and cores from spark-submit. It
+lies beside the packages because spark-submit puts the file's folder on Python's path.
 """
 
 import runpy

@@ -1,1 +1,1 @@
-"""Structured Streaming jobs: one file per question; session, Kafka and checkpoints once for all of them."""
+"""Structured Streaming jobs: one file or small folder per question, and what they share."""

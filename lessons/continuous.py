@@ -1,0 +1,59 @@
+"""Continuous processing, Kafka to Kafka: one long-running task per partition.
+
+Instead of batches, each partition has a task that reads, processes and writes row by row, and
+records its offsets every second. Published latencies are one millisecond with at-least-once
+delivery, against a hundred for exactly-once batches (lesson latency). It needs a core for each
+partition for as long as it runs.
+
+Notice: The ninth partition gives no rows and no error: its task waits for a free core for ever, and
+nothing is committed. Continuous processing has been experimental since Spark 2.3. The real-time
+trigger, which supports aggregations, has replaced it.
+In production: No job uses it. `overheating` and `rack_temperature` use the real-time trigger.
+"""
+
+from collections.abc import Iterator
+from threading import Event
+
+from pyspark.sql import functions as F
+
+from lessons.harness.context import LessonContext, started, wait_until
+
+CORES = 8
+"""How many tasks the lessons' session runs at once."""
+
+
+def run(context: LessonContext) -> Iterator[str]:
+    """Filter a topic into another, then read as many partitions as cores, and one more."""
+    spark, options = context.spark, {"kafka.bootstrap.servers": context.broker.bootstrap}
+    source, sink = (
+        context.broker.create_topic("continuous-in"),
+        context.broker.create_topic("continuous-out"),
+    )
+    context.broker.send(
+        source, (context.data / "readings.json").read_text(encoding="utf-8").splitlines()
+    )
+    kafka = (
+        spark.readStream.format("kafka")
+        .options(**options, subscribe=source, startingOffsets="earliest")
+        .load()
+    )
+    text = kafka.select(F.col("value").cast("string"))
+    hot = text.where(F.get_json_object("value", "$.temperature").cast("double") >= 100)
+    writer = hot.writeStream.format("kafka").options(**options, topic=sink)
+    with started(writer.trigger(continuous="1 second")):
+        wait_until(lambda: context.broker.read(sink))
+    yield f"hot readings: {context.broker.read(sink)}"
+    for partitions in (CORES, CORES + 1):
+        topic = context.broker.create_topic(f"continuous-{partitions}")
+        rate = (
+            spark.readStream.format("rate")
+            .options(rowsPerSecond=100, numPartitions=partitions)
+            .load()
+        )
+        value = rate.select((F.col("value") % partitions).cast("string").alias("value"))
+        writer = value.writeStream.format("kafka").options(**options, topic=topic)
+        with started(writer.trigger(continuous="1 second")):
+            wait_until(lambda topic: len(set(context.broker.read(topic))) == CORES, topic)
+            Event().wait(2)
+            arrived = len(set(context.broker.read(topic)))
+            yield f"{partitions} partitions on {CORES} cores: rows from {arrived} arrived"

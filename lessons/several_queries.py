@@ -1,0 +1,48 @@
+"""Several queries in one session: which of them failed, and why.
+
+Queries share only the session's cores. When one fails, the others continue, and nothing reports the
+failure unless you ask. `awaitAnyTermination` returns when the first query ends, and raises its
+exception. After `resetTerminated` it waits for the next.
+
+Notice: The query with `cast` fails on `twelve`; the one with `try_cast` continues with a null.
+`exception()` of the failed query gives the reason.
+In production: `python -m spark_jobs run` runs all jobs in one session, and ends with status 1 when
+a query fails.
+"""
+
+from collections.abc import Iterator
+
+from pyspark.errors import StreamingQueryException
+
+from lessons.harness.context import LessonContext, error_summary, format_table
+
+
+def run(context: LessonContext) -> Iterator[str]:
+    """Run two queries, one of which fails."""
+    streams = context.spark.streams
+    amounts = context.stream("user string, amount string", "good.json")
+    queries = {
+        name: amounts.selectExpr("user", f"{cast}(amount AS int) AS amount")
+        .writeStream.format("memory")
+        .queryName(name)
+        .start()
+        for name, cast in (("strict", "cast"), ("lenient", "try_cast"))
+    }
+    for query in queries.values():
+        query.processAllAvailable()
+    yield f"active: {sorted(query.name for query in streams.active)}"
+    yield f"a query ended within a second: {streams.awaitAnyTermination(1)}"
+    context.add_files("bad.json")
+    try:
+        streams.awaitAnyTermination(60)
+    except StreamingQueryException as error:
+        yield f"raised: {error_summary(error)}"
+    failure = queries["strict"].exception()
+    yield f"exception of strict: {error_summary(failure) if failure else None}"
+    yield f"exception of lenient: {queries['lenient'].exception()}"
+    queries["lenient"].processAllAvailable()
+    yield f"active: {[query.name for query in streams.active]}"
+    streams.resetTerminated()
+    yield f"after resetTerminated, a query ended within a second: {streams.awaitAnyTermination(1)}"
+    for name in queries:
+        yield f"{name}\n{format_table(context.spark.table(name))}"

@@ -1,0 +1,226 @@
+"""Commands that load Spark: `list`, `run` and `compact`."""
+
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from events import cli, settings
+from events.inventory import read_inventory
+from events.rules import Rules, read_rules
+from spark_jobs.registry import JOBS, QUESTIONS
+from spark_jobs.reporting import with_dead_letters
+from spark_jobs.run_command import ALL_FLAGS, RunCommand, choose_jobs, configure, pairs
+from spark_jobs.runtime import cds_archive, runner
+from spark_jobs.runtime.kafka_io import ReadOptions
+from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
+from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.storage import compaction, dead_letters
+
+MICRO_BATCH_DELAY = "1 to 4 s"
+"""By the rows `quick` of `docs/performance.md`."""
+
+app = typer.Typer()
+
+
+@app.command("list")
+def list_jobs() -> None:
+    """List the jobs: name, topics, triggers (the default first) and question."""
+    for job in JOBS.values():
+        typer.echo(f"{job.name}  {job.flow}  [{', '.join(job.plans)}]  {QUESTIONS[job.name]}")
+
+
+@app.command(cls=RunCommand)
+def run(
+    ctx: typer.Context,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help="The jobs to run in one Spark session; `list` shows them."
+        ),
+    ] = None,
+    all_real_time: Annotated[
+        bool,
+        typer.Option(
+            "--all-real-time",
+            help="Run every job whose default trigger is real-time. With --trigger available-now "
+            "give both flags: only one process can order jobs that read each other's outputs.",
+        ),
+    ] = False,
+    all_micro_batch: Annotated[
+        bool,
+        typer.Option(
+            "--all-micro-batch",
+            help="Run every other job. With --trigger available-now give both flags, as above.",
+        ),
+    ] = False,
+    trigger: Annotated[
+        Trigger | None,
+        typer.Option(
+            help="When the jobs read, by default each job's own: see `list`. "
+            "available-now reads everything and ends."
+        ),
+    ] = None,
+    checkpoint_root: Annotated[
+        str, typer.Option(help="Folder or URL below which each query keeps its state.")
+    ] = ".rackstream/checkpoints",
+    starting_offsets: Annotated[
+        str,
+        typer.Option(
+            help="Where to start without a checkpoint: earliest, latest, or Spark's JSON of "
+            "offsets."
+        ),
+    ] = "earliest",
+    inventory: Annotated[
+        Path | None,
+        typer.Option(
+            help="The racks with their thresholds, as JSON lines; by default 100 °C for all."
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML file that changes the rules, for all racks, some, or a device type; "
+            "needs --inventory."
+        ),
+    ] = None,
+    state_partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of tasks over which state is spread; default 4, and 1 for silent_sensor "
+            "and site_outage. Fixed at a checkpoint's first start.",
+        ),
+    ] = None,
+    batch_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Length of a real-time batch (default 300), or least time between the starts of "
+            "micro-batches (default 0; 0.5 for silent_sensor, 1 for site_outage, 60 for archive).",
+        ),
+    ] = None,
+    records_per_batch: Annotated[
+        int, typer.Option(min=1, help="The most records that one micro-batch reads of a topic.")
+    ] = 1_000_000,
+    no_dead_letters: Annotated[
+        bool,
+        typer.Option(
+            "--no-dead-letters",
+            help="Do not add the job dead_letters. With checkpoints in an object store, give it "
+            "to all processes but one: there no lock keeps two from reporting the same topic.",
+        ),
+    ] = False,
+    progress: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append each batch's progress to this file, as JSON lines: rates, lag, late "
+            "records, records left out."
+        ),
+    ] = None,
+    restarts: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="How often at most a query that fails is started again within ten minutes, while "
+            "the others go on. Under available-now never.",
+        ),
+    ] = DEFAULT_RESTARTS,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")
+    ] = None,
+) -> None:
+    """Run jobs until Ctrl-C, until a query fails for good (exit 1), or until available-now ends.
+
+    A query that fails continues from its checkpoint, and the others go on meanwhile. `status` and
+    `health` show how the queries are.
+
+    The job dead_letters is added for the topics that they read, unless another process that has
+    the same checkpoint root reports those already.
+
+    Each job has options of its own. Name the job to see them with their defaults:
+
+        python -m spark_jobs run user_sessions --help
+
+    An option that several of the named jobs have applies to each of them:
+
+        python -m spark_jobs run user_sessions user_totals --watermark "1 hour"
+
+    A backfill that reads all records and ends:
+
+        python -m spark_jobs run user_totals --trigger available-now
+
+    Two processes that run every job once, with the same inventory and rules:
+
+        python -m spark_jobs run --all-real-time --inventory racks.jsonl
+
+        python -m spark_jobs run --all-micro-batch --inventory racks.jsonl
+    """
+    racks = tuple(read_inventory(inventory)) if inventory else ()
+    if rules and not inventory:
+        raise cli.UserFacingError(
+            "--rules names racks and device types: add their --inventory FILE, too."
+        )
+    rules_file = read_rules(rules, racks) if rules else Rules()
+    flags = [
+        flag
+        for flag, given in zip(ALL_FLAGS, (all_real_time, all_micro_batch), strict=True)
+        if given
+    ]
+    # The rules decide a job's default trigger; the chosen jobs take them below.
+    of_the_flags = [
+        job
+        for job in JOBS.values()
+        if job is not dead_letters.JOB
+        and (
+            all_real_time
+            if job.with_rules(rules_file).default_trigger is Trigger.REAL_TIME
+            else all_micro_batch
+        )
+    ]
+    jobs = [job.with_rules(rules_file) for job in choose_jobs(names or (), of_the_flags, flags)]
+    configured = configure(jobs, ctx.obj, flags, trigger, inventory=racks, rules=rules_file)
+    if no_dead_letters and any(one.job is dead_letters.JOB for one in configured):
+        raise cli.UserFacingError("leave out dead_letters, or --no-dead-letters.")
+    for job in jobs:
+        if job.not_real_time_because and trigger is None:
+            typer.echo(
+                f"{job.name} runs in micro-batches because of {job.not_real_time_because}: "
+                f"expect its alerts after {MICRO_BATCH_DELAY} instead of milliseconds.",
+                err=True,
+            )
+    config = settings.load()
+    options = runner.RunOptions(
+        checkpoint_root=checkpoint_root,
+        state_partitions=state_partitions,
+        batch=None if batch_seconds is None else timedelta(seconds=batch_seconds),
+        read=ReadOptions(starting_offsets, records_per_batch),
+        conf=pairs("--conf", conf or ()),
+        progress=progress,
+        java_options=cds_archive.java_options(config),
+        restarts=restarts,
+    )
+    log = partial(typer.echo, err=True)
+    if no_dead_letters:
+        raise typer.Exit(runner.run(configured, config, options, log))
+    with with_dead_letters(configured, checkpoint_root, config.topic_prefix, log) as jobs_to_run:
+        raise typer.Exit(runner.run(jobs_to_run, config, options, log))
+
+
+@app.command()
+def compact(
+    archive: Annotated[
+        Path, typer.Option(help="The folder that the job archive writes to.")
+    ] = Path(".rackstream/archive"),
+) -> None:
+    """Merge the archive's small files into one file per hour, below `compacted`.
+
+    The job archive may run meanwhile.
+    """
+    for done in compaction.compact(archive):
+        if done.small_files:
+            typer.echo(
+                f"{done.topic}: {done.small_files} files into {done.hours}, {done.records} records"
+            )

@@ -1,1 +1,0 @@
-"""Every idea of Structured Streaming as a small program, with its data, its expected output and what to notice."""

@@ -1,1 +1,0 @@
-"""What all lessons share: what a lesson is given, the order of the lessons, how they are run, their pages."""

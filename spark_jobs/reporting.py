@@ -1,0 +1,86 @@
+"""Add the job `dead_letters` to the jobs of a run, for topics that no other process reports."""
+
+import fcntl
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from events.cli import UserFacingError
+from events.times import now_ms, to_text
+from events.topics import Topic
+from spark_jobs.runtime.job import ConfiguredJob
+from spark_jobs.storage import dead_letters
+
+
+@contextmanager
+def with_dead_letters(
+    jobs: Sequence[ConfiguredJob],
+    checkpoint_root: str,
+    topic_prefix: str,
+    log: Callable[[str], None],
+) -> Iterator[list[ConfiguredJob]]:
+    """Yield the jobs, and last `dead_letters` for the topics that this process may report.
+
+    On a local checkpoint root a lock per topic and prefix lets one process report; it is held until
+    the context ends. For a topic that another process reports, `log` receives a line.
+    """
+    others = [one for one in jobs if one.job is not dead_letters.JOB]
+    wanted = dead_letters.reporting_jobs(jobs)
+    with ExitStack() as held:
+        if "://" not in checkpoint_root:
+            owner = _describe(jobs)
+            wanted = [
+                one._replace(options=dead_letters.Options(topics=topics))
+                for one in wanted
+                if (
+                    topics := tuple(
+                        topic
+                        for topic in one.topics_read
+                        if _take(held, lock_file(checkpoint_root, topic_prefix, topic), owner, log)
+                    )
+                )
+            ]
+        if not others and not wanted:
+            raise UserFacingError("other processes report the dead letters of every topic.")
+        yield [*others, *wanted]
+
+
+def lock_file(checkpoint_root: str, topic_prefix: str, topic: Topic) -> Path:
+    """Return the file whose lock lets one process report a topic's dead letters."""
+    folder = Path(checkpoint_root) / f"{dead_letters.JOB.name}-{topic.name}"
+    return folder / f"{topic_prefix or '-'}.lock"
+
+
+def _take(held: ExitStack, file: Path, owner: str, log: Callable[[str], None]) -> bool:
+    """Lock a file until `held` ends; if another process has locked it, log which one."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        opened: TextIO = file.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise UserFacingError(f"the checkpoint root cannot be written: {error}.") from None
+    try:
+        # The kernel releases it when the process ends, however it ends.
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        opened.seek(0)
+        other = opened.read() or "another process"
+        opened.close()
+        topic = file.parent.name.removeprefix(f"{dead_letters.JOB.name}-")
+        log(f"{other} reports the dead letters of {topic}, so this one does not")
+        return False
+    held.callback(opened.close)
+    opened.truncate(0)
+    opened.write(owner)
+    opened.flush()
+    return True
+
+
+def _describe(jobs: Sequence[ConfiguredJob]) -> str:
+    names = ", ".join(dict.fromkeys(one.job.name for one in jobs))
+    return (
+        f"process {os.getpid()} on {socket.gethostname()} "
+        f"(started {to_text(now_ms())}, runs {names})"
+    )

@@ -1,0 +1,185 @@
+"""The command `run`: its common options, and those of the jobs that are named."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import fields, make_dataclass
+from typing import Any, Literal, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+
+from events.cli import UserFacingError
+from spark_jobs.registry import JOBS
+from spark_jobs.runtime.job import ConfiguredJob, Job
+from spark_jobs.runtime.options import JobOptions, Option, Pairs, RuleOptions, options_of
+from spark_jobs.runtime.triggers import Trigger
+
+ALL_FLAGS = ("--all-real-time", "--all-micro-batch")
+
+
+def options_by_field(jobs: Iterable[Job]) -> dict[str, list[tuple[Job, Option]]]:
+    """Return the options of the jobs by field, each with the jobs that have it."""
+    found: dict[str, list[tuple[Job, Option]]] = defaultdict(list)
+    for job in jobs:
+        for option in options_of(job.options):
+            found[option.field].append((job, option))
+    return found
+
+
+class RunCommand(TyperCommand):
+    """A command that parses the options of all jobs, and whose help shows those of named jobs.
+
+    The values of the jobs' options are left in `ctx.obj`, by field, as text.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.common_params = self.params
+        self.params = [*self.params, *_parsed_params()]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the common options, and take the jobs' options out of them."""
+        ctx.meta["named jobs"] = [JOBS[word] for word in args if word in JOBS]
+        rest = super().parse_args(ctx, args)
+        values = {name: ctx.params.pop(name, None) for name in options_by_field(JOBS.values())}
+        # Not given: None, an empty list, or a flag that is not set.
+        ctx.obj = {
+            name: value for name, value in values.items() if value not in (None, (), [], False)
+        }
+        return rest
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show the common options, and those of the jobs that are named, with their defaults."""
+        shown = copy(self)
+        shown.params = [*self.common_params, *_shown_params(ctx.meta.get("named jobs", []))]
+        TyperCommand.format_help(shown, ctx, formatter)
+
+
+def choose_jobs(names: Sequence[str], jobs: Iterable[Job], flags: Sequence[str]) -> list[Job]:
+    """Return the jobs to run; `jobs` are those that the flags `--all…` stand for."""
+    if names and flags:
+        raise UserFacingError(
+            f"{flags[0]} runs all jobs of its kind: leave out {', '.join(names)}, or {flags[0]}."
+        )
+    if flags:
+        return list(jobs)
+    if not names:
+        raise UserFacingError(
+            f"name the jobs to run (`list` shows them), or add {' or '.join(ALL_FLAGS)}."
+        )
+    for name in names:
+        if name not in JOBS:
+            raise UserFacingError(f"there is no job {name!r}: choose from {', '.join(JOBS)}.")
+    return [JOBS[name] for name in dict.fromkeys(names)]
+
+
+def configure(
+    jobs: Sequence[Job],
+    values: dict[str, Any],
+    flags: Sequence[str],
+    trigger: Trigger | None,
+    **common: Any,
+) -> list[ConfiguredJob]:
+    """Return the jobs, each with its options and its trigger (None: its default).
+
+    `values` are the jobs' options by field, as text; `common` has the inventory and the rules.
+    Raises `UserFacingError` for a value that is wrong, for an option that no job here has, and,
+    when `flags` stand for the jobs, for an option that says what a job computes.
+    """
+    owners = options_by_field(JOBS.values())
+    for name in values:
+        _require_owner([job for job, _ in owners[name]], owners[name][0][1], jobs, flags)
+    return [
+        ConfiguredJob(job, _options(job, values, common), trigger or job.default_trigger)
+        for job in jobs
+    ]
+
+
+def _require_owner(
+    owners: Sequence[Job], option: Option, jobs: Sequence[Job], flags: Sequence[str]
+) -> None:
+    names = " and ".join(job.name for job in owners)
+    here = {job.name for job in jobs} & {job.name for job in owners}
+    if flags and not (here and option.is_deployment_setting):
+        raise UserFacingError(
+            f"{option.flag} belongs to {names}, and {' '.join(flags)} takes no options of single "
+            "jobs: name the jobs to run instead."
+        )
+    if not here:
+        which = "which is not" if len(owners) == 1 else "none of which is"
+        raise UserFacingError(f"{option.flag} belongs to {names}, {which} among the jobs named.")
+
+
+def _options(job: Job, values: dict[str, Any], common: dict[str, Any]) -> JobOptions:
+    own = {
+        option.field: _converted(job, option, values[option.field])
+        for option in options_of(job.options)
+        if option.field in values
+    }
+    if issubclass(job.options, RuleOptions):
+        own |= {one.name: common[one.name] for one in fields(RuleOptions)}
+    return job.options(**own)
+
+
+def _converted(job: Job, option: Option, value: Any) -> Any:
+    if option.type == Pairs:
+        return pairs(option.flag, value)
+    if get_origin(option.type) is Literal and value not in get_args(option.type):
+        *others, last = get_args(option.type)
+        raise UserFacingError(
+            f"{option.flag} {value!r} is not known to {job.name}: "
+            f"choose {', '.join(others)} or {last}."
+        )
+    return value
+
+
+def pairs(flag: str, texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return key and value of each text; raise `UserFacingError` for one without `=`."""
+    for text in texts:
+        if "=" not in text:
+            raise UserFacingError(f"{flag} {text!r} is not of the form key=value.")
+    return tuple((key, value) for key, _, value in (text.partition("=") for text in texts))
+
+
+def _parsed_params() -> list[Any]:
+    """Return one parameter for each option of any job; its value is converted per job later."""
+    parameters = []
+    for name, owned in options_by_field(JOBS.values()).items():
+        option = owned[0][1]
+        texts: dict[str, list[str]] = defaultdict(list)
+        for job, one in owned:
+            texts[one.help].append(job.name)
+        help_text = " ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
+        kind = {bool: bool, Pairs: list[str] | None}.get(option.type, str | None)
+        default = False if kind is bool else None
+        parameters.append((name, kind, typer.Option(default, option.flag, help=help_text)))
+    return _params(parameters)
+
+
+def _shown_params(jobs: Iterable[Job]) -> list[Any]:
+    """Return the options of some jobs as their help shows them, with types and defaults."""
+    parameters = []
+    for job in jobs:
+        for option in options_of(job.options):
+            is_pairs = option.type == Pairs
+            shown = typer.Option(
+                None if is_pairs else option.default,
+                option.flag,
+                help=option.help,
+                rich_help_panel=f"Options of {job.name}",
+            )
+            kind = list[str] | None if is_pairs else option.type
+            parameters.append((f"{job.name}_{option.field}", kind, shown))
+    return _params(parameters)
+
+
+def _params(parameters: Sequence[tuple[str, Any, Any]]) -> list[Any]:
+    """Return typer's parameters for a callable with these arguments: name, type and default.
+
+    A dataclass is such a callable. Typer has no other public way to make parameters.
+    """
+    app = typer.Typer(add_completion=False)
+    app.command()(make_dataclass("Arguments", parameters))
+    command: Any = typer.main.get_command(app)
+    return list(command.params)

@@ -1,0 +1,1 @@
+"""What every job needs: session, Kafka, parsing, checkpoints, triggers, runner."""

@@ -1,0 +1,89 @@
+"""Where a query keeps its state, and whether a query may continue from the state that is there.
+
+A checkpoint lies below `--checkpoint-root` at job / plan / state version / prefix (`-` for none).
+Its `fingerprint.json` holds the options that the state depends on. A query with another fingerprint
+is refused, since it would misread the state.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from events.cli import UserFacingError
+
+_FINGERPRINT_FILE = "fingerprint.json"
+_OLD_FINGERPRINT_FILE = "begun-with.json"
+_SINK_LOG = "_spark_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What state depends on.
+
+    `fingerprint` has the job's options and the number of state partitions, by name.
+    """
+
+    job: str
+    plan: str
+    state_version: str
+    prefix: str
+    fingerprint: dict[str, str]
+
+
+def checkpoint_path(root: str, identity: Identity) -> str:
+    """Return the folder (or URL) of a query's checkpoint."""
+    return "/".join(
+        [
+            root.rstrip("/"),
+            identity.job,
+            identity.plan,
+            identity.state_version,
+            identity.prefix or "-",
+        ]
+    )
+
+
+def open_checkpoint(root: str, identity: Identity, output_folder: str | None = None) -> str:
+    """Return the checkpoint's folder for a query that is about to start.
+
+    Raises `UserFacingError` when the checkpoint has another fingerprint, or when this job, plan and
+    prefix has one, of any state version, that a previous version of Rackstream wrote. Raises it for
+    a new checkpoint whose query writes files to an `output_folder` that another checkpoint wrote:
+    Spark would skip each batch whose number is in that folder's log.
+
+    Only local folders hold a fingerprint: in object stores the path alone keeps checkpoints apart.
+    """
+    path = checkpoint_path(root, identity)
+    if "://" in root:
+        return path
+    folder = Path(path)
+    file = folder / _FINGERPRINT_FILE
+    if file.exists():
+        _compare(json.loads(file.read_text(encoding="utf-8")), identity.fingerprint, path)
+        return path
+    for old in sorted(folder.parent.parent.glob(f"*/{folder.name}/{_OLD_FINGERPRINT_FILE}")):
+        raise UserFacingError(
+            f"the checkpoint {old.parent} was written by a previous version of Rackstream: "
+            "delete it, or choose another --checkpoint-root, to start from the beginning."
+        )
+    if output_folder and "://" not in output_folder and (Path(output_folder) / _SINK_LOG).exists():
+        raise UserFacingError(
+            f"{output_folder} was written with another checkpoint than {path}, which is new: "
+            "choose another --archive, or the checkpoint root that wrote it."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(identity.fingerprint), encoding="utf-8")
+    return path
+
+
+def _compare(stored: dict[str, str], now: dict[str, str], path: str) -> None:
+    changes = [
+        f"{name} was {stored.get(name)} and is now {value}"
+        for name, value in now.items()
+        if stored.get(name) != value
+    ]
+    if changes:
+        raise UserFacingError(
+            f"the checkpoint {path} was started with other options ({'; '.join(changes)}): "
+            "use those, or choose another --checkpoint-root to start from the beginning."
+        )

@@ -1,0 +1,398 @@
+"""Run the queries of jobs in one session, and watch them until they end."""
+
+import logging
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from graphlib import TopologicalSorter
+from pathlib import Path
+from types import FrameType
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from broker.topics import partition_counts
+from events.cli import UserFacingError
+from events.settings import Settings
+from events.status_file import Process, StatusWriter, own_file, remove_superseded
+from events.times import now_ms, to_text
+from events.topics import Topic
+from spark_jobs.runtime import checkpoints, kafka_io, parsing
+from spark_jobs.runtime.failures import explain
+from spark_jobs.runtime.job import ConfiguredJob, Job
+from spark_jobs.runtime.left_out_records import observe_left_out
+from spark_jobs.runtime.options import own_values
+from spark_jobs.runtime.progress import BatchHandler, BatchListener, ProgressFile
+from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
+from spark_jobs.runtime.session import OBJECT_STORE_CONFIG, new_session
+from spark_jobs.runtime.status import PROGRAM, DriverStatus
+from spark_jobs.runtime.status_recorder import StatusRecorder
+from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
+from spark_jobs.runtime.topic_watch import TopicWatch
+from spark_jobs.runtime.triggers import Trigger
+
+REAL_TIME_BATCH = timedelta(minutes=5)
+"""Long, since records that arrive while a batch ends have to wait."""
+SHORTEST_REAL_TIME_BATCH = timedelta(seconds=5)
+"""Spark refuses shorter ones (`spark.sql.streaming.realTimeMode.minBatchDuration`)."""
+SPARE_SLOTS = 8
+"""Slots for partitions that are added to a topic while its jobs run.
+
+A real-time task holds its slot for as long as the query runs.
+"""
+JVM_ENDED = (
+    "Spark's JVM has ended, most often because memory ran out: give the jobs more (the limit of "
+    "their container, or --conf spark.driver.memory=2g), or run fewer in one process, and start "
+    "them again; they continue from their checkpoints."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How jobs are run. None is each job's own default.
+
+    `state_partitions` is the number of tasks over which state is spread, `batch` the length of a
+    batch, `java_options` what the JVM is started with, `restarts` how often at most a query is
+    started again within ten minutes.
+    """
+
+    checkpoint_root: str = ".rackstream/checkpoints"
+    state_partitions: int | None = None
+    batch: timedelta | None = None
+    read: kafka_io.ReadOptions = field(default_factory=kafka_io.ReadOptions)
+    conf: tuple[tuple[str, str], ...] = ()
+    progress: Path | None = None
+    java_options: str = ""
+    restarts: int = DEFAULT_RESTARTS
+
+    def state_partitions_for(self, job: Job) -> int:
+        """Return the number of tasks over which a job's state is spread; 0 for one without."""
+        return job.state_partitions and (self.state_partitions or job.state_partitions)
+
+    def batch_for(self, job: Job, trigger: Trigger) -> timedelta:
+        """Return the length of a job's batches."""
+        if trigger is not Trigger.REAL_TIME:
+            return self.batch or job.micro_batch_interval
+        batch = (self.batch or REAL_TIME_BATCH) * job.real_time_batch_share
+        return max(batch, SHORTEST_REAL_TIME_BATCH)
+
+
+def run(
+    jobs: Sequence[ConfiguredJob],
+    settings: Settings,
+    options: RunOptions,
+    log: Callable[[str], None],
+) -> int:
+    """Run the jobs until they end, a query fails for good or a signal arrives; return the status.
+
+    0: available-now has read everything, or SIGTERM arrived. 130: Ctrl-C. Raises `UserFacingError`
+    when a job cannot start or a query fails for good. `log` receives one line for each job that
+    starts, and for each query that fails, is started again or ends.
+
+    Under available-now a job that reads what another of the jobs writes starts after that one has
+    ended, and a query that fails is not started again.
+    """
+    for one in jobs:
+        one.check()
+    partition_count = _partition_counts(jobs, settings)
+    slots = count_slots(jobs, partition_count, options)
+    state_partitions = max(1, *(options.state_partitions_for(one.job) for one in jobs))
+    recorder = _new_recorder(jobs, settings, options)
+    watched = {settings.topic(topic) for one in jobs for topic in one.topics_read}
+    servers = settings.kafka_bootstrap_servers
+    status_file = own_file(settings.rackstream_home, PROGRAM)
+    with (
+        _signals() as received,
+        without_py4j_logs(),
+        StatusWriter(status_file, recorder.snapshot, log),
+        TopicWatch(servers, watched, recorder.on_topics, recorder.on_no_answer),
+    ):
+        log("starting Spark ...")
+        conf = (OBJECT_STORE_CONFIG if "://" in options.checkpoint_root else {}) | dict(
+            options.conf
+        )
+        spark = new_session(settings, slots, state_partitions, conf, options.java_options)
+        handlers: list[BatchHandler] = [recorder.on_progress]
+        if options.progress:
+            handlers.append(ProgressFile(options.progress).append)
+        supervisor = Supervisor(recorder, partial(_missing_topics, settings), options.restarts, log)
+        try:
+            spark.streams.addListener(BatchListener(handlers))
+            for stage in _stages(jobs):
+                for configured in stage:
+                    _start_and_log(spark, supervisor, configured, settings, options, log)
+                supervisor.watch(lambda: bool(received))
+                if received:
+                    return _status(received[0])
+        except (Py4JError, ConnectionError):
+            if received:
+                return _status(received[0])  # the signal has ended the JVM, too
+            if _answers(spark):
+                raise
+            raise UserFacingError(JVM_ENDED) from None
+        else:
+            return 0
+        finally:
+            _stop(spark, supervisor.queries())
+
+
+def _stages(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
+    ends = all(one.trigger is Trigger.AVAILABLE_NOW for one in jobs)
+    return dependency_stages(jobs) if ends else [list(jobs)]
+
+
+def _new_recorder(
+    jobs: Sequence[ConfiguredJob], settings: Settings, options: RunOptions
+) -> StatusRecorder:
+    """Return a new status, and remove the one that a process with the same task has left."""
+    names = list(dict.fromkeys(one.job.name for one in jobs))
+
+    def is_same(other: DriverStatus) -> bool:
+        # The job that reports dead letters is the last one, and may change places.
+        return other.topic_prefix == settings.topic_prefix and (
+            other.jobs[0] in names or names[0] in other.jobs
+        )
+
+    remove_superseded(settings.rackstream_home, PROGRAM, DriverStatus, is_same)
+    process = Process(PROGRAM, settings.topic_prefix, to_text(now_ms()))
+    return StatusRecorder(process, settings.kafka_bootstrap_servers, names, options.checkpoint_root)
+
+
+def dependency_stages(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
+    """Return the jobs in stages: each job comes after those that write a topic which it reads."""
+    written = [one.job.sink.name if one.job.sink else None for one in jobs]
+    read = [{topic.name for topic in one.topics_read} for one in jobs]
+    numbers = range(len(jobs))
+    sorter = TopologicalSorter(
+        {
+            reader: [n for n in numbers if n != reader and written[n] in read[reader]]
+            for reader in numbers
+        }
+    )
+    sorter.prepare()
+    stages = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        stages.append([jobs[number] for number in ready])
+        sorter.done(*ready)
+    return stages
+
+
+def _partition_counts(jobs: Sequence[ConfiguredJob], settings: Settings) -> dict[str, int]:
+    """Return the partition count of each topic, by its name without prefix.
+
+    Raises `UserFacingError` when the broker or a topic is missing, before Spark is started: Spark
+    itself notices only after minutes.
+    """
+    counts = partition_counts(settings.kafka_bootstrap_servers, settings.topic_prefix)
+    sources = [topic for one in jobs for topic in one.topics_read]
+    topics = [*sources, *(one.job.sink for one in jobs if one.job.sink)]
+    for topic in topics:
+        if settings.topic(topic) not in counts:
+            raise UserFacingError(
+                f"the topic {settings.topic(topic)} is missing: run python -m broker topics."
+            )
+    return {topic.name: counts[settings.topic(topic)] for topic in topics}
+
+
+def _missing_topics(settings: Settings, topics: Collection[str]) -> set[str]:
+    """Return those topics that the broker says do not exist; none if it does not answer."""
+    try:
+        counts = partition_counts(settings.kafka_bootstrap_servers, settings.topic_prefix)
+    except UserFacingError:
+        return set()
+    return set(topics) - counts.keys()
+
+
+def _start_and_log(
+    spark: SparkSession,
+    supervisor: Supervisor,
+    configured: ConfiguredJob,
+    settings: Settings,
+    options: RunOptions,
+    log: Callable[[str], None],
+) -> None:
+    try:
+        for prepared in prepare(spark, configured, settings, options):
+            supervisor.start(prepared)
+    except ConnectionError:
+        raise  # the JVM has ended
+    except (PySparkException, OSError) as error:
+        # Spark or the disk refuses an option.
+        name = configured.job.name
+        raise UserFacingError(f"{name} did not start: {explain(error)}") from None
+    log(f"{configured.job.name} ({configured.trigger}): {configured.flow}")
+
+
+def prepare(
+    spark: SparkSession, configured: ConfiguredJob, settings: Settings, options: RunOptions
+) -> Iterator[PreparedQuery]:
+    """Yield the queries of a job: one for all its sources, or one for each."""
+    job, job_options, trigger = configured
+    plan, sources = configured.plan, configured.topics_read
+    policy = job.watermark_policy(job_options) if job.watermark_policy else "min"
+    state_partitions = options.state_partitions_for(job)
+    batch = options.batch_for(job, trigger)
+
+    def prepare_query(
+        records: DataFrame,
+        name: str,
+        topics: Sequence[Topic],
+        fingerprint: dict[str, str],
+        folder: str | None = None,
+    ) -> PreparedQuery:
+        identity = checkpoints.Identity(
+            name, plan.name, job.state_version, settings.topic_prefix, fingerprint
+        )
+        path = checkpoints.open_checkpoint(options.checkpoint_root, identity, folder)
+        query = kafka_io.QueryOptions(name, path, plan.output_mode(job_options), trigger, batch)
+
+        def start() -> StreamingQuery:
+            # Each query keeps these two in its checkpoint from its first batch on.
+            spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", policy)
+            if state_partitions:
+                spark.conf.set("spark.sql.shuffle.partitions", str(state_partitions))
+            if folder:
+                return kafka_io.write_files(records, folder, query)
+            if job.sink is None:
+                raise TypeError(f"{job.name} has neither a sink nor an output folder")
+            return kafka_io.write_topic(records, settings, job.sink, query)
+
+        needed = [*topics, *([job.sink] if job.sink else [])]
+        return PreparedQuery(
+            name=name,
+            job=job.name,
+            trigger=trigger,
+            batch=batch,
+            sources=tuple(settings.topic(topic) for topic in topics),
+            topics=frozenset(settings.topic(topic) for topic in needed),
+            start=start,
+        )
+
+    read_options = replace(options.read, records_per_batch=None) if plan.reads_all else options.read
+
+    def read(topic: Topic) -> DataFrame:
+        low_priority = job.low_priority and trigger is Trigger.REAL_TIME
+        return kafka_io.read_topic(
+            spark, settings, topic, trigger, read_options, low_priority=low_priority
+        )
+
+    def parse(topic: Topic) -> DataFrame:
+        if plan.reads_raw or topic.record is None:
+            return read(topic)
+        return parsing.parse(read(topic), topic.record, trigger, plan.fields)
+
+    def usable(topic: Topic) -> DataFrame:
+        if plan.reads_raw:
+            return read(topic)
+        is_left_out = parsing.is_left_out(by_event_time=job.by_event_time)
+        counted = observe_left_out(parse(topic), is_left_out, topic.name)
+        return parsing.readable(counted, by_event_time=job.by_event_time)
+
+    if not job.query_per_source:
+        records = plan.records(*map(usable, sources), job_options)
+        fingerprint = _fingerprint(configured, state_partitions)
+        yield prepare_query(records, job.name, sources, fingerprint)
+        return
+    for topic in sources:
+        folder = None
+        if job.output_folder:
+            folder = f"{job.output_folder(job_options)}/{settings.topic_prefix}{topic.name}"
+        records = plan.records(parse(topic), topic, job_options)
+        fingerprint = {"folder": folder} if folder else {}
+        yield prepare_query(records, f"{job.name}-{topic.name}", [topic], fingerprint, folder)
+
+
+def _fingerprint(configured: ConfiguredJob, state_partitions: int) -> dict[str, str]:
+    plan, values = configured.plan, own_values(configured.options)
+    if "output_mode" in values:
+        values["output_mode"] = plan.output_mode(configured.options)
+    return {
+        **{name: str(value) for name, value in values.items()},
+        **plan.fingerprint,
+        "state_partitions": str(state_partitions),
+    }
+
+
+def count_slots(
+    jobs: Sequence[ConfiguredJob], partition_count: Mapping[str, int], options: RunOptions
+) -> int:
+    """Return how many tasks must be able to run at once in local mode.
+
+    All tasks of a real-time query run at once: one for each partition that it reads, and one for
+    each partition of its state. `partition_count` is by topic name.
+    """
+    real_time = [one for one in jobs if one.trigger is Trigger.REAL_TIME]
+    if not real_time:
+        return max(4, *(options.state_partitions_for(one.job) for one in jobs))
+    return SPARE_SLOTS + sum(
+        sum(partition_count[topic.name] for topic in one.topics_read)
+        + options.state_partitions_for(one.job)
+        for one in real_time
+    )
+
+
+def _status(number: int) -> int:
+    """Return the exit status after a signal."""
+    return 130 if number == signal.SIGINT else 0
+
+
+def _answers(spark: SparkSession) -> bool:
+    """Tell whether the session's JVM still runs."""
+    with suppress(Py4JError, OSError):
+        return bool(spark.version)
+    return False
+
+
+def _stop(spark: SparkSession, queries: Sequence[StreamingQuery]) -> None:
+    """Stop the queries and the session, in this order.
+
+    When the signal reached the JVM too, the JVM is already ending, and calls to it fail.
+    """
+    for query in queries:
+        with suppress(PySparkException, Py4JError, OSError):
+            query.stop()
+    with suppress(PySparkException, Py4JError, OSError):
+        spark.stop()
+
+
+@contextmanager
+def without_py4j_logs() -> Iterator[None]:
+    """Drop what py4j logs: it raises each failure too, and its stack traces hide the sentence.
+
+    A lost connection is logged by its own logger, or without one, depending on the moment.
+    """
+
+    def is_not_of_py4j(record: logging.LogRecord) -> bool:
+        return Path(record.pathname).parent.name != "py4j"
+
+    py4j, root = logging.getLogger("py4j"), logging.getLogger()
+    level = py4j.level
+    py4j.setLevel(logging.CRITICAL + 1)
+    root.addFilter(is_not_of_py4j)
+    try:
+        yield
+    finally:
+        py4j.setLevel(level)
+        root.removeFilter(is_not_of_py4j)
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM instead of ending at once, so that queries stop in order."""
+    received: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+
+    before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,223 @@
+"""Collect what a driver knows about its queries: from the runner, Spark's progress, the broker."""
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+from msgspec.structs import replace
+
+from events.status_file import BrokerStatus, Process, age_s
+from events.times import now_ms, to_text
+from spark_jobs.runtime.progress import BEGINNING
+from spark_jobs.runtime.status import DriverStatus, QueryStatus, TopicStatus
+from spark_jobs.runtime.triggers import Trigger
+
+RATES_COUNT_S = 10.0
+"""Rates of a batch that ended longer ago are not shown: they would be stale."""
+
+
+class StatusRecorder:
+    """What is known now; every method may be called from any thread.
+
+    In: `servers` is the broker's address; `clock` returns epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        servers: str,
+        jobs: Sequence[str],
+        checkpoint_root: str,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self._process, self._jobs, self._checkpoint_root = process, list(jobs), checkpoint_root
+        self._clock = clock
+        self._lock = Lock()
+        # The runner has asked the broker for its topics before.
+        self._broker = BrokerStatus(servers=servers, reachable=True, since=to_text(clock()))
+        self._ends: dict[str, int] = {}
+        self._queries: dict[str, QueryStatus] = {}
+        self._reached: dict[str, dict[str, int]] = {}
+
+    def on_start(
+        self, name: str, job: str, trigger: Trigger, topics: Sequence[str], batch_s: float
+    ) -> None:
+        """Take note that a query has been started; `topics` have their names on the broker."""
+        with self._lock:
+            before = self._queries.get(name)
+            if before:
+                self._queries[name] = replace(
+                    before,
+                    active=True,
+                    started_time=self._now(),
+                    waiting_since=None,
+                    restarts=before.restarts + 1,
+                )
+                return
+            self._queries[name] = QueryStatus(
+                name=name,
+                job=job,
+                trigger=trigger.value,
+                topics=list(topics),
+                batch_s=batch_s,
+                active=True,
+                started_time=self._now(),
+                finished=False,
+                restarts=0,
+            )
+
+    def on_failure(self, name: str, error: str) -> None:
+        """Take note that a query has failed, or that starting it again has."""
+        with self._lock:
+            query = self._queries[name]
+            query.active, query.last_error, query.last_error_time = False, error, self._now()
+            query.waiting_since = None
+
+    def on_finish(self, name: str) -> None:
+        """Take note that a query has read everything."""
+        with self._lock:
+            query = self._queries[name]
+            query.active, query.finished, query.waiting_since = False, True, None
+
+    def on_progress(self, progress: Mapping[str, Any]) -> None:
+        """Take note of a batch: Spark's progress with the fields that `BatchListener` adds."""
+        with self._lock:
+            query = self._queries.get(progress["name"])
+            if query is None:
+                return
+            query.batch_id = progress["batchId"]
+            query.last_progress_time = self._now()
+            query.waiting_since = None
+            query.batch_duration_ms = dict(progress["durationMs"])
+            if query.trigger != Trigger.REAL_TIME:
+                query.input_rows_per_second = progress.get("inputRowsPerSecond")
+                query.processed_rows_per_second = progress.get("processedRowsPerSecond")
+            watermark = progress.get("eventTime", {}).get("watermark", BEGINNING)
+            query.watermark = None if watermark == BEGINNING else watermark
+            query.late_records = _add(query.late_records, progress["late_records"])
+            query.records_left_out = _add(query.records_left_out, progress["records_left_out"])
+            operators = progress["stateOperators"]
+            if operators:
+                # Spark reports 0 where it does not count the rows.
+                query.state_rows = sum(int(one["numRowsTotal"]) for one in operators) or None
+                query.state_bytes = sum(int(one["memoryUsedBytes"]) for one in operators)
+            self._reached[query.name] = reached(progress)
+            self._update_waiting(query)
+
+    def on_topics(self, ends: Mapping[str, int]) -> None:
+        """Take note of the topics' sums of end offsets: the broker has answered."""
+        with self._lock:
+            self._set_reachable(reachable=True)
+            self._ends = dict(ends)
+            for query in self._queries.values():
+                self._update_waiting(query)
+
+    def on_no_answer(self) -> None:
+        """Take note that the broker has not answered."""
+        with self._lock:
+            self._set_reachable(reachable=False)
+            # Without the broker no query can go on: it is not stuck.
+            for query in self._queries.values():
+                query.waiting_since = None
+
+    @property
+    def broker_is_reachable(self) -> bool:
+        """Whether the broker has answered last time."""
+        return self._broker.reachable
+
+    def broker_answers_for(self, seconds: float) -> bool:
+        """Tell whether the broker has answered for so long, each time."""
+        broker = self._broker
+        return broker.reachable and age_s(broker.since, self._clock()) >= seconds
+
+    def query(self, name: str) -> QueryStatus:
+        """Return the status of a query now."""
+        with self._lock:
+            return self._current(self._queries[name], self._clock())
+
+    def has_worked(self, name: str) -> bool:
+        """Tell whether a query has ended a batch since its last start."""
+        query = self._queries[name]
+        return (query.last_progress_time or "") > query.started_time
+
+    def now_ms(self) -> int:
+        """Return the recorder's clock, in epoch milliseconds."""
+        return self._clock()
+
+    def snapshot(self) -> DriverStatus:
+        """Return the status now."""
+        with self._lock:
+            at_ms = self._clock()
+            reads = {topic for query in self._queries.values() for topic in query.topics}
+            return DriverStatus(
+                **self._process.header() | {"written_time": to_text(at_ms)},
+                broker=replace(self._broker),
+                jobs=self._jobs,
+                checkpoint_root=self._checkpoint_root,
+                topics={
+                    topic: TopicStatus(end_offset=end)
+                    for topic, end in sorted(self._ends.items())
+                    if topic in reads
+                },
+                queries=[self._current(query, at_ms) for query in self._queries.values()],
+            )
+
+    def _current(self, query: QueryStatus, at_ms: int) -> QueryStatus:
+        """Return a query with what depends on the time, and without what is stale."""
+        progress_s = age_s(query.last_progress_time, at_ms) if query.last_progress_time else None
+        is_recent = progress_s is not None and progress_s <= query.batch_s + RATES_COUNT_S
+        shows_rates = query.active and is_recent
+        return replace(
+            query,
+            last_progress_age_s=progress_s,
+            input_rows_per_second=query.input_rows_per_second if shows_rates else None,
+            processed_rows_per_second=query.processed_rows_per_second if shows_rates else None,
+            records_behind=self._behind(query),
+            watermark_delay_s=age_s(query.watermark, at_ms) if query.watermark else None,
+        )
+
+    def _behind(self, query: QueryStatus) -> int | None:
+        reached_by_topic = self._reached.get(query.name)
+        if (
+            query.trigger == Trigger.REAL_TIME
+            or reached_by_topic is None
+            or not self._broker.reachable
+            or not self._ends.keys() >= set(query.topics)
+        ):
+            return None
+        return sum(
+            max(0, self._ends[topic] - reached_by_topic.get(topic, 0)) for topic in query.topics
+        )
+
+    def _update_waiting(self, query: QueryStatus) -> None:
+        if not query.active:
+            return
+        if query.name in self._reached:
+            waits = (self._behind(query) or 0) > 0
+        else:  # no batch yet: it may have to read all that the topics hold
+            waits = any(self._ends.get(topic) for topic in query.topics)
+        if not waits or query.trigger == Trigger.REAL_TIME:
+            query.waiting_since = None
+        elif query.waiting_since is None:
+            query.waiting_since = self._now()
+
+    def _set_reachable(self, *, reachable: bool) -> None:
+        if self._broker.reachable != reachable:
+            self._broker = replace(self._broker, reachable=reachable, since=self._now())
+
+    def _now(self) -> str:
+        return to_text(self._clock())
+
+
+def reached(progress: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sum of a batch's end offsets for each topic, by its name on the broker."""
+    return {
+        topic: sum(map(int, partitions.values()))
+        for source in progress["sources"]
+        if isinstance(source.get("endOffset"), dict)
+        for topic, partitions in source["endOffset"].items()
+    }
+
+
+def _add(total: int | None, more: int | None) -> int | None:
+    return total if more is None else (total or 0) + more
