@@ -1,1 +1,1 @@
-"""The reader of alerts: each one logged once, whatever was killed or sent again."""
+"""Log each alert exactly once, track incidents, notify people, and take operators' commands."""

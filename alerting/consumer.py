@@ -1,7 +1,8 @@
-"""Read alerts and commands from where the database says, and hand on each alert once.
+"""Consume alerts and commands from the offsets in the database, and log each alert once.
 
-Kafka's own consumer groups have no part in this: an offset committed there could not be committed together
-with the alerts. One process reads all partitions; those added while it runs are found within `CHECK_SECONDS`.
+Kafka's consumer groups are not used: an offset committed to Kafka could not be committed in one
+transaction with the alerts. One process reads all partitions. It finds partitions that are added
+while it runs within `METADATA_REFRESH_SECONDS`.
 """
 
 import time
@@ -13,159 +14,183 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, for_code
 
-from alerting import lines
-from alerting.incoming import Malformed, Source, SourceRecord
+from alerting import alert_log
+from alerting.decoding import MalformedRecord, Source, SourceRecord
+from alerting.status import StatusRecorder
 from alerting.store import Counts, Store
-from events.cli import PersonError
+from events.cli import UserFacingError
 from events.times import now_ms, to_text
 
 BOOTSTRAP_SECONDS = 10
-"""How long a broker that is just starting is waited for."""
+"""How long to wait at the start for a broker that is just starting."""
 
-CHECK_SECONDS = 2.0
-"""How often the topic is looked at for new partitions, and for being still the same topic. A broker cannot be
-stopped, wiped and started in less, so records of another topic of the same name are never taken."""
+METADATA_REFRESH_SECONDS = 2.0
+"""How often to look for new partitions and for topics that were created again.
 
-REMIND_SECONDS = 30.0
-"""How often it is said that the broker is still away."""
+A broker cannot be stopped, wiped and started in less time, so no record of another topic with the
+same name is ever ingested.
+"""
 
-CATCH_UP_SECONDS = 60.0
-"""How long what people are told waits at the start for the end of the topics: what fired when the last process ended
-may be over by then, in records that are still to be read."""
+OUTAGE_REPORT_SECONDS = 30.0
+"""How often to report that the broker is still unreachable."""
+
+MAX_CATCH_UP_SECONDS = 60.0
+"""How long notifications wait at the start until the backlog has been read.
+
+An incident that was firing when the last process ended may be resolved by a record in the backlog.
+"""
 
 RETRY_SECONDS = 0.5
 POLL_MS = 500
 
 
 @dataclass(slots=True)
-class Stop:
-    """Set by a signal handler, and obeyed between two batches."""
+class StopRequest:
+    """Set by a signal handler, and checked between two batches."""
 
     requested: bool = False
 
 
 Batch = dict[Source, list[SourceRecord]]
-"""What one poll brought of each topic."""
+"""The records of one poll, by topic."""
 
 
 def run(
     bootstrap: str,
     topics: Mapping[Source, str],
     store: Store,
-    log_file: lines.LogFile | None = None,
+    log_file: alert_log.LogFile | None = None,
     *,
     idle_exit_s: float | None = None,
-    stop: Stop | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-    each_round: Callable[[], None] = lambda: None,
+    written_topic: str | None = None,
+    stop: StopRequest | None = None,
+    report: Callable[[str], None] = lambda _: None,
+    on_cycle: Callable[[], None] = lambda: None,
+    status: StatusRecorder | None = None,
 ) -> Counts:
-    """Log alerts until asked to stop, or until nothing new came for `idle_exit_s` and the end is reached.
+    """Log alerts until asked to stop, and return the counts of this run.
 
-    Return what this run logged, removed and passed over. A broker that goes away is waited for without bound
-    (with `idle_exit_s`: for that long); `tell` hears about it. `each_round` is called every half second or so,
-    whether records come or not and whether the broker answers or not, once the start has caught up.
+    With `idle_exit_s` the run also ends when it is at the end of the topics and no record has
+    arrived for that time. An unreachable broker is retried without a limit, or until `idle_exit_s`,
+    and `report` is called with the problem. Once the backlog has been read, `on_cycle` is called
+    about every half second, whether or not records arrive and the broker answers; it may write to
+    `written_topic`, which must exist. `status` records whether all this works.
     """
     counts = Counts()
-    stop = stop or Stop()
-    with closing(Reader(bootstrap, topics, store, tell)) as reader:
-        active = time.monotonic()
-        away = _Away(bootstrap, tell)
-        caught_up, patient_until = False, time.monotonic() + CATCH_UP_SECONDS
+    status = status or StatusRecorder(bootstrap, "", store.path)
+    stop = stop or StopRequest()
+    with closing(TopicReader(bootstrap, topics, written_topic, store, report)) as reader:
+        last_record = time.monotonic()
+        outage = _BrokerOutage(bootstrap, report)
+        caught_up, catch_up_deadline = False, time.monotonic() + MAX_CATCH_UP_SECONDS
         while not stop.requested:
-            if caught_up or time.monotonic() > patient_until:
-                each_round()
-            idle = idle_exit_s is not None and time.monotonic() - active >= idle_exit_s
+            status.cycle(counts.alerts, counts.repeats, counts.malformed)
+            if caught_up or time.monotonic() > catch_up_deadline:
+                on_cycle()
+            idle = idle_exit_s is not None and time.monotonic() - last_record >= idle_exit_s
             try:
-                reader.check_if_due()
-                records = reader.poll()
-                if records:
-                    reader.check_if_due()
-                else:
-                    caught_up = caught_up or reader.at_end()
-                    if idle and reader.at_end():
-                        each_round()
-                        break
+                if reader.refresh_if_due():
+                    status.broker_answers(True)
+                batch = reader.poll()
+                caught_up = caught_up or reader.has_read_backlog()
+                if batch:
+                    reader.refresh_if_due()
+                elif idle and reader.at_end():
+                    on_cycle()
+                    break
             except KafkaError as error:
-                reader.forget()
+                status.broker_answers(False)
+                reader.reset()
                 if idle:
-                    raise PersonError(
-                        f"the broker at {bootstrap} is away ({error}): what was read is kept; start again."
+                    raise UserFacingError(
+                        f"the broker at {bootstrap} is unreachable ({error}): what was read is "
+                        "kept; start again when it answers."
                     ) from None
-                away.since(error)
+                outage.begin_or_continue(error)
                 time.sleep(RETRY_SECONDS)
                 continue
-            away.over()
-            if records:
-                _take(records, store, log_file, counts, tell)
-                active = time.monotonic()
+            outage.end()
+            if batch:
+                _ingest(batch, store, log_file, counts, report)
+                last_record = time.monotonic()
     return counts
 
 
-def _take(
+def _ingest(
     batch: Batch,
     store: Store,
-    log_file: lines.LogFile | None,
+    log_file: alert_log.LogFile | None,
     counts: Counts,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     now = to_text(now_ms())
     with store.transaction():
-        bad_commands = store.take_commands(batch.get("commands", ()), now)
-        taken = store.take(batch.get("alerts", ()), now)
+        bad_commands = store.ingest_commands(batch.get("commands", ()), now)
+        alerts = store.ingest_alerts(batch.get("alerts", ()), now)
         if log_file is not None:
-            log_file.append(taken.alerts)
-        # Last before the commit: a kill in between shows a batch twice, the other order would lose it. What
-        # was written to a pipe cannot be cut off as it is from the log file.
-        lines.show(taken.alerts)
-    counts.alerts += len(taken.alerts)
-    counts.repeats += taken.repeats
-    counts.malformed += len(taken.malformed) + len(bad_commands)
-    for bad in taken.malformed:
-        tell(f"A record is no alert and was passed over ({_where(bad)}): {bad.error}.")
+            log_file.append(alerts.new_alerts)
+        # Print last, just before the commit: a crash in between prints a batch twice, whereas
+        # printing after the commit could lose it. Printed lines cannot be taken back, unlike those
+        # of the log file.
+        alert_log.print_alerts(alerts.new_alerts)
+    counts.alerts += len(alerts.new_alerts)
+    counts.repeats += alerts.repeats
+    counts.malformed += len(alerts.malformed) + len(bad_commands)
+    for bad in alerts.malformed:
+        report(f"A record is not a valid alert and was skipped ({_location(bad)}): {bad.error}.")
     for bad in bad_commands:
-        tell(f"A record is no command and was passed over ({_where(bad)}): {bad.error}.")
+        report(f"A record is not a valid command and was skipped ({_location(bad)}): {bad.error}.")
 
 
-def _where(bad: Malformed) -> str:
+def _location(bad: MalformedRecord) -> str:
     return f"partition {bad.partition}, offset {bad.offset}"
 
 
-class _Away:
-    """Says when the broker goes, from time to time that it is still away, and when it is back."""
+class _BrokerOutage:
+    """Reports when the broker becomes unreachable, stays so, and answers again."""
 
-    def __init__(self, bootstrap: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, bootstrap: str, report: Callable[[str], None]) -> None:
         self._bootstrap = bootstrap
-        self._tell = tell
+        self._report = report
         self._since: float | None = None
-        self._told = 0.0
+        self._last_report = float("-inf")
 
-    def since(self, error: KafkaError) -> None:
+    def begin_or_continue(self, error: KafkaError) -> None:
         now = time.monotonic()
         self._since = self._since or now
-        if now - self._told > REMIND_SECONDS:
-            self._told = now
-            self._tell(f"The broker at {self._bootstrap} does not answer ({error}); it is tried again.")
+        if now - self._last_report > OUTAGE_REPORT_SECONDS:
+            self._last_report = now
+            self._report(f"The broker at {self._bootstrap} does not answer ({error}); retrying.")
 
-    def over(self) -> None:
+    def end(self) -> None:
         if self._since is not None:
             seconds = time.monotonic() - self._since
-            self._tell(f"The broker at {self._bootstrap} answers again after {seconds:.0f} s.")
-            self._since, self._told = None, 0.0
+            self._report(f"The broker at {self._bootstrap} answers again after {seconds:.0f} s.")
+            self._since, self._last_report = None, float("-inf")
 
 
-class Reader:
-    """The position in the topics: a consumer, and an admin client that tells which topics they are."""
+class TopicReader:
+    """Reads the topics from the offsets in the database, and checks the topics' identity.
+
+    `written_topic` must exist, too.
+    """
 
     def __init__(
-        self, bootstrap: str, topics: Mapping[Source, str], store: Store, tell: Callable[[str], None]
+        self,
+        bootstrap: str,
+        topics: Mapping[Source, str],
+        written_topic: str | None,
+        store: Store,
+        report: Callable[[str], None],
     ) -> None:
         self.bootstrap = bootstrap
-        self._topics = topics
+        self._written = [written_topic] if written_topic else []
         self._sources = {topic: source for source, topic in topics.items()}
         self._store = store
-        self._tell = tell
-        self._checked = float("-inf")
-        self._found: set[str] = set()
+        self._report = report
+        self._last_refresh = float("-inf")
+        self._seen_topics: set[str] = set()
+        self._backlog_ends: dict[TopicPartition, int] = {}
         common = {
             "bootstrap_servers": bootstrap.split(","),
             "bootstrap_timeout_ms": BOOTSTRAP_SECONDS * 1000,
@@ -175,90 +200,114 @@ class Reader:
             self._admin = KafkaAdminClient(request_timeout_ms=5000, **common)
             self._consumer = KafkaConsumer(
                 enable_auto_commit=False,
-                auto_offset_reset="none",  # where to go on is decided here, by the database
+                auto_offset_reset="none",  # `_seek` sets the offsets from the database
                 allow_auto_create_topics=False,
                 **common,
             )
         except KafkaError:
-            raise PersonError(
+            raise UserFacingError(
                 f"no broker answers at {bootstrap}: start one (`python -m broker up`), "
-                "or set KAFKA_BOOTSTRAP_SERVERS to where one runs."
+                "or set KAFKA_BOOTSTRAP_SERVERS to the address of a running one."
             ) from None
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Disconnect from the broker."""
         self._consumer.close()
         self._admin.close()
 
-    def check(self) -> None:
-        """See that the topics are the database's, and take up the partitions that are not read yet.
+    def refresh(self) -> None:
+        """Check that the topics are the database's, and assign partitions that are not read yet.
 
-        Raise `KafkaError` when the broker is away, `PersonError` when a topic is another or never was.
+        Raise `KafkaError` if the broker is unreachable, `UserFacingError` if a topic does not exist
+        or is not the one that the database belongs to.
         """
-        found = {each["name"]: each for each in self._admin.describe_topics(list(self._sources))}
+        names = [*self._sources, *self._written]
+        found = {each["name"]: each for each in self._admin.describe_topics(names)}
         parts = {part for topic in self._sources for part in self._check_topic(topic, found[topic])}
+        for topic in self._written:
+            self._check_exists(topic, found[topic])
         new = parts - self._consumer.assignment()
         if new:
-            self._consumer.assign(parts)  # what was assigned before keeps its position
-            self._place(new)
-        self._checked = time.monotonic()
+            self._consumer.assign(parts)  # partitions assigned before keep their positions
+            self._seek(new)
+        self._last_refresh = time.monotonic()
 
-    def _check_topic(self, topic: str, found: dict[str, Any]) -> list[TopicPartition]:
-        """See that a topic is the database's, and return its partitions."""
-        error = for_code(found["error_code"])
-        if error is UnknownTopicOrPartitionError and topic not in self._found:
-            raise PersonError(
+    def _check_exists(self, topic: str, description: dict[str, Any]) -> None:
+        error = for_code(description["error_code"])
+        if error is UnknownTopicOrPartitionError and topic not in self._seen_topics:
+            raise UserFacingError(
                 f"the topic {topic} does not exist on {self.bootstrap}: create the topics with "
                 "`python -m broker topics`, or check TOPIC_PREFIX."
             )
-        if found["error_code"]:
+        if description["error_code"]:
             raise error(topic)
-        self._store.bind(topic, str(found["topic_id"]), self._sources[topic])
-        self._found.add(topic)
-        return [TopicPartition(topic, part["partition_index"]) for part in found["partitions"]]
+        self._seen_topics.add(topic)
 
-    def check_if_due(self) -> None:
-        """Check when the last check is older than `CHECK_SECONDS`."""
-        if time.monotonic() - self._checked > CHECK_SECONDS:
-            self.check()
+    def _check_topic(self, topic: str, description: dict[str, Any]) -> list[TopicPartition]:
+        """Check that a topic is the database's, and return its partitions."""
+        self._check_exists(topic, description)
+        self._store.bind_topic(topic, str(description["topic_id"]), self._sources[topic])
+        partitions = description["partitions"]
+        return [TopicPartition(topic, each["partition_index"]) for each in partitions]
+
+    def refresh_if_due(self) -> bool:
+        """Refresh if the last refresh is older than `METADATA_REFRESH_SECONDS`; tell whether so."""
+        is_due = time.monotonic() - self._last_refresh > METADATA_REFRESH_SECONDS
+        if is_due:
+            self.refresh()
+        return is_due
 
     def poll(self) -> Batch:
-        """Return the records that came of each topic, each partition's in order; empty: none came."""
+        """Return the records that arrived, each partition's in order; empty if there are none."""
         try:
-            batches = self._consumer.poll(timeout_ms=POLL_MS)
+            records_by_partition = self._consumer.poll(timeout_ms=POLL_MS)
         except OffsetOutOfRangeError as error:
-            self._place(error.args[0])
+            self._seek(error.args[0])
             return {}
-        found: Batch = {}
-        for part, records in batches.items():
-            found.setdefault(self._sources[part.topic], []).extend(records)
-        return found
+        batch: Batch = {}
+        for part, records in records_by_partition.items():
+            batch.setdefault(self._sources[part.topic], []).extend(records)
+        return batch
 
-    def forget(self) -> None:
-        """Drop the positions, so that the next check takes them from the database again."""
+    def reset(self) -> None:
+        """Drop the consumer's positions, so that the next refresh takes them from the database."""
         self._consumer.unsubscribe()
-        self._checked = float("-inf")
+        self._last_refresh = float("-inf")
+
+    def has_read_backlog(self) -> bool:
+        """Tell whether `poll` has returned every record that the topics held at the start.
+
+        More may have arrived since, and under a steady stream `at_end` may never be true.
+        """
+        return all(
+            (self._consumer.position(part, timeout_ms=5000) or 0) >= end
+            for part, end in self._backlog_ends.items()
+        )
 
     def at_end(self) -> bool:
-        """Tell whether every record that the topic holds now was returned by `poll`."""
+        """Tell whether `poll` has returned every record that the topics hold now."""
         ends = self._consumer.end_offsets(list(self._consumer.assignment()), timeout_ms=5000)
-        return all((self._consumer.position(part, timeout_ms=5000) or 0) >= end for part, end in ends.items())
+        return all(
+            (self._consumer.position(part, timeout_ms=5000) or 0) >= end
+            for part, end in ends.items()
+        )
 
-    def _place(self, parts: Iterable[TopicPartition]) -> None:
+    def _seek(self, parts: Iterable[TopicPartition]) -> None:
         parts = list(parts)
-        begins = self._consumer.beginning_offsets(parts, timeout_ms=5000)
+        beginnings = self._consumer.beginning_offsets(parts, timeout_ms=5000)
         ends = self._consumer.end_offsets(parts, timeout_ms=5000)
+        self._backlog_ends.update(ends)
         for part in parts:
-            taken = self._store.next_offsets(self._sources[part.topic])
-            next_offset = taken.get(part.partition, begins[part])
+            stored = self._store.next_offsets(self._sources[part.topic])
+            next_offset = stored.get(part.partition, beginnings[part])
             if next_offset > ends[part]:
-                raise PersonError(
-                    f"partition {part.partition} of {part.topic} ends at offset {ends[part]}, but was read "
-                    f"up to {next_offset}: the broker lost records. Choose another file than "
-                    f"{self._store.path} with --database."
+                raise UserFacingError(
+                    f"partition {part.partition} of {part.topic} ends at offset {ends[part]}, but "
+                    f"was read up to {next_offset}: the broker lost records. Choose another "
+                    f"database than {self._store.path} with --database."
                 )
-            if next_offset < begins[part]:
-                lost = begins[part] - next_offset
+            if next_offset < beginnings[part]:
+                expired = beginnings[part] - next_offset
                 where = f"partition {part.partition} of {part.topic}"
-                self._tell(f"{lost} records of {where} expired before they were read.")
-            self._consumer.seek(part, max(next_offset, begins[part]))
+                self._report(f"{expired} records of {where} expired before they were read.")
+            self._consumer.seek(part, max(next_offset, beginnings[part]))

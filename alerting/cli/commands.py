@@ -1,4 +1,4 @@
-"""What people do to alerts, sent to the topic `alert-commands`: every alerting process hears of it there."""
+"""Publish operators' commands to the topic `alert-commands`, which every alerting process reads."""
 
 import getpass
 import uuid
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaException, Producer
 
-from events.cli import PersonError
-from events.records import AlertCommand, Command, Rule, Severity, encode
+from events.catalog import RuleName
+from events.cli import UserFacingError
+from events.records import AlertCommand, Command, Severity, encode
 from events.settings import Settings
 from events.times import now_ms, to_text
 from events.topics import ALERT_COMMANDS
@@ -17,7 +18,7 @@ SEND_SECONDS = 10
 
 def new_command(
     command: Command,
-    rule: Rule,
+    rule: RuleName,
     subject: str,
     by: str | None,
     *,
@@ -25,7 +26,7 @@ def new_command(
     alert_id: str | None = None,
     severity: Severity | None = None,
 ) -> AlertCommand:
-    """Return a command of now, by who is logged in unless named otherwise."""
+    """Return a command given now, by the logged-in user unless `by` names another."""
     return AlertCommand(
         command_id=uuid.uuid4().hex,
         command=command,
@@ -46,13 +47,13 @@ def _user() -> str:
         return "somebody"  # in a container whose user has no name
 
 
-def send(config: Settings, commands: Sequence[AlertCommand]) -> None:
-    """Publish commands; return when the broker has them, raise `PersonError` when it does not take them."""
+def publish(config: Settings, commands: Sequence[AlertCommand]) -> None:
+    """Publish commands; raise `UserFacingError` unless the broker acknowledges all of them."""
     failed: list[str] = []
     producer = Producer(
         {
             "bootstrap.servers": config.kafka_bootstrap_servers,
-            "partitioner": "murmur2_random",  # as all do: a subject's records lie in one partition
+            "partitioner": "murmur2_random",  # Java's, so a subject's records share a partition
             "acks": "all",
             "enable.idempotence": True,
             "message.timeout.ms": SEND_SECONDS * 1000,
@@ -67,12 +68,13 @@ def send(config: Settings, commands: Sequence[AlertCommand]) -> None:
                 value=encode(command),
                 on_delivery=lambda error, _: failed.append(error.str()) if error else None,
             )
-        left = producer.flush(SEND_SECONDS + 5)
+        unsent = producer.flush(SEND_SECONDS + 5)
     except (KafkaException, BufferError) as error:
-        raise PersonError(f"the command could not be sent ({error}): try again.") from None
-    if failed or left:
-        raise PersonError(
-            f"the broker at {config.kafka_bootstrap_servers} did not take the command "
-            f"({failed[0] if failed else 'no answer'}): start it (`python -m broker up`), create the topics "
-            "(`python -m broker topics`), or check KAFKA_BOOTSTRAP_SERVERS and TOPIC_PREFIX."
+        raise UserFacingError(f"the command could not be sent ({error}): try again.") from None
+    if failed or unsent:
+        raise UserFacingError(
+            f"the broker at {config.kafka_bootstrap_servers} did not accept the command "
+            f"({failed[0] if failed else 'no answer'}): start it (`python -m broker up`), create "
+            "the topics (`python -m broker topics`), or check KAFKA_BOOTSTRAP_SERVERS and "
+            "TOPIC_PREFIX."
         )

@@ -1,4 +1,4 @@
-"""Records as they come from the topics: what is needed of them, and whether they can be read."""
+"""Decode and validate the records of the topics `alerts` and `alert-commands`."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
@@ -10,11 +10,11 @@ from events.times import to_ms
 
 R = TypeVar("R", Alert, AlertCommand)
 Source = Literal["alerts", "commands"]
-"""The two topics that are read, by what they are to alerting."""
+"""Which of the two topics a record is from; the topics' names have a prefix."""
 
 
 class SourceRecord(Protocol):
-    """What is needed of a consumed record."""
+    """The attributes of a consumed record that alerting uses."""
 
     @property
     def partition(self) -> int: ...  # noqa: D102 - the names are Kafka's
@@ -28,7 +28,7 @@ class SourceRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NewAlert:
-    """An alert seen for the first time: decoded, as the text that came, and when."""
+    """An alert seen for the first time: decoded, as the received text, and when."""
 
     alert: Alert
     text: str
@@ -36,16 +36,16 @@ class NewAlert:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
-    """A record that is not an alert or a command, whichever belongs there, and why."""
+class MalformedRecord:
+    """A record that is not a valid alert or command, and why."""
 
     partition: int
     offset: int
     error: str
 
 
-def _read(value: bytes | None, decoder: "msgspec.json.Decoder[R]") -> R:
-    """Decode a record; raise `ValueError` that says what is wrong with it."""
+def _decode(value: bytes | None, decoder: "msgspec.json.Decoder[R]") -> R:
+    """Decode a record; raise `ValueError` with the reason if it is invalid."""
     if value is None:
         raise ValueError("it has no value")
     try:
@@ -57,25 +57,29 @@ def _read(value: bytes | None, decoder: "msgspec.json.Decoder[R]") -> R:
         raise ValueError("it is nested too deeply") from None
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
-    for moment in (record.event_time, getattr(record, "detected_time", None), getattr(record, "until", None)):
-        if moment is not None:
-            to_ms(moment)  # the pattern lets a 30 February through
+    for instant in (
+        record.event_time,
+        getattr(record, "detected_time", None),
+        getattr(record, "until", None),
+    ):
+        if instant is not None:
+            to_ms(instant)  # raises for 30 February, which the pattern of an instant allows
     return record
 
 
-def read_alert(value: bytes | None, seen_time: str) -> NewAlert:
-    """Decode an alert that was first seen at a time; raise `ValueError` that says what is wrong with it."""
-    alert = _read(value, _ALERT)
+def decode_alert(value: bytes | None, seen_time: str) -> NewAlert:
+    """Decode an alert; raise `ValueError` with the reason if it is invalid."""
+    alert = _decode(value, _ALERT_DECODER)
     return NewAlert(alert, (value or b"").decode("utf-8"), seen_time)
 
 
-def read_command(value: bytes | None) -> AlertCommand:
-    """Decode a command; raise `ValueError` that says what is wrong with it."""
-    command = _read(value, _COMMAND)
+def decode_command(value: bytes | None) -> AlertCommand:
+    """Decode a command; raise `ValueError` with the reason if it is invalid."""
+    command = _decode(value, _COMMAND_DECODER)
     if command.command == "silence" and command.until is None:
         raise ValueError("a silence needs an end, until")
     return command
 
 
-_ALERT = msgspec.json.Decoder(Alert)
-_COMMAND = msgspec.json.Decoder(AlertCommand)
+_ALERT_DECODER = msgspec.json.Decoder(Alert)
+_COMMAND_DECODER = msgspec.json.Decoder(AlertCommand)

@@ -1,0 +1,1 @@
+"""The state of incidents, and the policy that decides when people are notified."""

@@ -1,0 +1,1 @@
+"""Notices about incidents: their text, their queue, and the channels that deliver them."""

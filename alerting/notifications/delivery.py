@@ -1,0 +1,179 @@
+"""Deliver notices from the outbox, with one thread per channel.
+
+A failing channel delays only the notices in its own queue. Each notice is tried a limited number of
+times, with delays that double. After the last attempt it goes to the dead-letter file, and the next
+notice is tried. The database counts the attempts, so a restart does not reset them.
+"""
+
+import os
+import random
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from alerting.notifications.channels import Channel, DeliveryError
+from alerting.notifications.notice import Notice
+from alerting.notifications.outbox import Outbox, QueuedNotice
+from events.times import now_ms, to_text
+
+POLL_SECONDS = 0.5
+"""How often a channel looks for new notices."""
+
+SHUTDOWN_SECONDS = 11.0
+"""How long the end waits for an attempt in progress; the channels' own timeout is shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a notice is tried, and the delays between the attempts."""
+
+    max_attempts: int = 12
+    initial_delay_s: float = 1.0
+    max_delay_s: float = 300.0
+
+    def delay_s(self, failed_attempts: int) -> float:
+        """Return the delay after this number of failed attempts, with up to a quarter of jitter."""
+        delay_s = min(self.initial_delay_s * 2.0 ** min(failed_attempts - 1, 30), self.max_delay_s)
+        return delay_s * random.uniform(0.75, 1.0)
+
+
+class DeliveryThreads:
+    """A context manager that runs one delivery thread per channel.
+
+    Notices that are not delivered when it ends stay in the database.
+    """
+
+    def __init__(
+        self,
+        database: Path,
+        channels: Sequence[Channel],
+        dead_letters: Path,
+        retry_policy: RetryPolicy,
+        report: Callable[[str], None],
+    ) -> None:
+        self._stop = threading.Event()
+        self._errors: list[BaseException] = []
+        self._database, self._dead_letters = database, dead_letters
+        self._retry_policy, self._report = retry_policy, report
+        self._threads = [
+            threading.Thread(target=self._deliver, args=(channel,), name=channel.name, daemon=True)
+            for channel in channels
+        ]
+
+    def __enter__(self) -> "DeliveryThreads":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(SHUTDOWN_SECONDS)
+
+    def check(self) -> None:
+        """Raise the error that ended a thread, such as a full disk."""
+        if self._errors:
+            raise self._errors[0]
+
+    def _deliver(self, channel: Channel) -> None:
+        try:
+            with ExitStack() as opened:
+                outbox = opened.enter_context(closing(Outbox(self._database, channel.name)))
+                worker = DeliveryWorker(
+                    channel, outbox, self._dead_letters, self._retry_policy, self._report
+                )
+                while True:
+                    delay_s = worker.step()
+                    if delay_s and self._stop.is_set():
+                        break  # the queue is empty, or its channel is failing
+                    self._stop.wait(delay_s)
+        except BaseException as error:  # noqa: BLE001 - `check` raises it in the main thread
+            self._errors.append(error)
+
+
+class DeliveryWorker:
+    """Delivers the notices of one channel, one attempt per step."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        outbox: Outbox,
+        dead_letters: Path,
+        retry_policy: RetryPolicy,
+        report: Callable[[str], None],
+    ) -> None:
+        self._channel, self._outbox = channel, outbox
+        self._dead_letters, self._retry_policy = dead_letters, retry_policy
+        self._report = report
+        self._failing = False
+
+    def step(self) -> float:
+        """Try the oldest notice, if there is one; return the delay until the next step."""
+        queued = self._outbox.head()
+        if queued is None:
+            return POLL_SECONDS
+        error = self._send(queued.notice)
+        if error is not None:
+            return self._handle_failure(queued, error)
+        self._outbox.record_outcome(queued, "delivered", to_text(now_ms()))
+        if self._failing:
+            self._report(f"The channel {self._channel.name} accepts notices again.")
+            self._failing = False
+        return 0.0
+
+    def _send(self, notice: Notice) -> DeliveryError | None:
+        try:
+            self._channel.send(notice)
+        except DeliveryError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - a bug in a third-party service's code must not stop the others
+            return DeliveryError(type(error).__name__)
+        return None
+
+    def _handle_failure(self, queued: QueuedNotice, error: DeliveryError) -> float:
+        attempts = queued.failed_attempts + 1
+        self._outbox.record_failure(queued, str(error))
+        if error.permanent or attempts >= self._retry_policy.max_attempts:
+            self._dead_letter(queued, attempts, error)
+            return 0.0 if error.permanent else self._retry_policy.delay_s(1)
+        if not self._failing:
+            self._report(f"The channel {self._channel.name} failed ({error}) and is retried.")
+            self._failing = True
+        return self._retry_policy.delay_s(attempts)
+
+    def _dead_letter(self, queued: QueuedNotice, attempts: int, error: DeliveryError) -> None:
+        """Move a notice from the queue to the dead-letter file.
+
+        The file is written first, so a crash in between writes the notice twice and never loses it.
+        """
+        dead_letter = {
+            "dead_time": to_text(now_ms()),
+            "channel": self._channel.name,
+            "attempts": attempts,
+            "error": str(error),
+            "notice": queued.notice,
+        }
+        _append(self._dead_letters, msgspec.json.encode(dead_letter) + b"\n")
+        self._outbox.record_outcome(queued, "dead", to_text(now_ms()))
+        self._report(
+            f"The channel {self._channel.name} did not accept a notice about "
+            f"{queued.notice.site_id} in {attempts} attempts ({error}): it was written to "
+            f"{self._dead_letters}."
+        )
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Append a line in one write and flush it to disk, so that channels do not mix their lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        view = memoryview(line)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
