@@ -1,4 +1,4 @@
-"""`python -m demo`: the whole pipeline on this machine without Docker, and a verdict at the end."""
+"""`python -m demo`: the whole pipeline on this machine without Docker, then a verdict."""
 
 import fcntl
 import logging
@@ -13,6 +13,7 @@ import typer
 
 import producer
 from demo import processes
+from demo.environment import ignore_personal_settings
 from demo.run import Demo, Interrupted, Options, Signals
 from events import cli, settings
 from producer.scenario import load_scenario
@@ -20,7 +21,9 @@ from producer.scenario import load_scenario
 RULES = Path(__file__).with_name("rules.yaml")
 SCENARIO = Path(producer.__file__).parent / "scenarios" / "demo.yaml"
 
-app = cli.new_app("Everything on this machine without Docker: broker, producer, Spark jobs, alerting.")
+app = cli.new_app(
+    "Everything on this machine without Docker: broker, producer, Spark jobs, alerting."
+)
 
 
 @app.command()
@@ -30,7 +33,7 @@ def demo(
         typer.Option(
             min=1,
             envvar="DURATION",
-            help="Seconds of producing; until Ctrl-C if not given.",
+            help="Seconds during which the producers send; without it until Ctrl-C.",
             show_default=False,
         ),
     ] = None,
@@ -40,53 +43,99 @@ def demo(
             min=1,
             max=65535,
             envvar="PORT",
-            help="The broker's port; by default 9092, or a free one.",
+            help="The broker's port; by default 9092, or a free one if that is in use.",
             show_default=False,
         ),
     ] = None,
-    scenario: Annotated[Path, typer.Option(help="What the producer does.")] = SCENARIO,
+    scenario: Annotated[
+        Path,
+        typer.Option(
+            help="YAML file of what the producers send.",
+            show_default="producer/scenarios/demo.yaml",
+        ),
+    ] = SCENARIO,
     rules: Annotated[
         Path | None,
         typer.Option(
-            help="What is an alert; of the demo's own scenario by its own rules.", show_default=False
+            help="YAML file of the alerting rules; the default scenario has its own.",
+            show_default=False,
         ),
     ] = None,
+    watermark: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            help="Watermark of the rules' jobs, in seconds; by default each job's own. "
+            "Needs --no-clickstream, whose hours pass in seconds.",
+            show_default=False,
+        ),
+    ] = None,
+    clickstream: Annotated[
+        bool,
+        typer.Option(
+            "--clickstream/--no-clickstream",
+            help="Whether the demo has a clickstream, too, or only racks.",
+        ),
+    ] = True,
+    start_jobs_first: Annotated[
+        bool,
+        typer.Option(
+            "--start-jobs-first",
+            help="Start all jobs before the producers, so that a short scenario is seen live.",
+        ),
+    ] = False,
 ) -> None:
-    """Play a scenario, show its alerts as they come, and compare all that came out with the producer's truth.
+    """Play a scenario, show its alerts as they come, and compare all outputs with the truth.
 
-    Exit 0 when nothing is missing or wrong, and the scenario was long enough to prove something; otherwise 1.
+    Exit status: 0 if nothing is missing or wrong and the scenario was long
+    enough to prove it, else 1.
+
+    The demo ignores `.env`, and the notification settings of the environment.
     """
     signals = Signals()
     signals.listen()
+    ignore_personal_settings()
     config = settings.load()
+    if watermark is not None and clickstream:
+        raise cli.UserFacingError("--watermark is for the rules alone: add --no-clickstream.")
     if rules is None and scenario == SCENARIO:
         rules = RULES
-    options = Options(scenario, load_scenario(scenario, {}, []), rules, duration, port)
-    holds = False
+    options = Options(
+        scenario,
+        load_scenario(scenario, {}, []),
+        rules,
+        duration,
+        port,
+        watermark,
+        start_jobs_first,
+        clickstream,
+    )
+    passed = False
     try:
         with _folder((config.rackstream_home / "demo").resolve(), signals) as folder:
-            holds = Demo(options, config, folder, signals).run()
-    except Interrupted as asked:
-        typer.echo("The demo was ended early; every process that it started has ended.")
-        raise typer.Exit(128 + asked.number) from None
+            passed = Demo(options, config, folder, signals).run()
+    except Interrupted as interrupted:
+        typer.echo("The demo was interrupted; every process that it started has ended.")
+        raise typer.Exit(128 + interrupted.number) from None
     except BrokenPipeError:
         with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains once more when it ends
-    raise typer.Exit(0 if holds else 1)
+            # Otherwise Python complains once more when it exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    raise typer.Exit(0 if passed else 1)
 
 
 @contextmanager
 def _folder(folder: Path, signals: Signals) -> Iterator[Path]:
-    """Yield the demo's folder, empty but for the lock, and end every process of the demo on the way out."""
+    """Yield the demo's folder, empty except for its lock; end the demo's processes afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise cli.PersonError(
-                f"another demo runs in {folder}: end that first, with Ctrl-C there."
+            raise cli.UserFacingError(
+                f"another demo runs in {folder}: end it first, with Ctrl-C there."
             ) from None
-        processes.end_all(folder)  # of a demo that was killed
+        processes.end_all(folder)  # those of a demo that was killed
         for path in folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
@@ -95,15 +144,16 @@ def _folder(folder: Path, signals: Signals) -> Iterator[Path]:
         processes.mark_children(folder)
         try:
             yield folder
-            signals.deaf = True
+            signals.ignoring = True
         except BaseException:
-            signals.deaf = True
+            signals.ignoring = True
             raise
         finally:
-            # Always deaf by here: a signal that comes even in the lines above has made it so.
+            # Signals are ignored by now: even one that comes in the lines above has made it so.
             processes.end_all(folder)
 
 
 if __name__ == "__main__":
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what a person can act on is in our own sentences
+    # Our own errors say what a user can act on.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     cli.run(app, "demo")

@@ -1,9 +1,12 @@
-"""The clickstream's share of the verdict: attributions, sessions, totals and counts. Pure functions over rows."""
+"""Compare the clickstream's outputs with the truth: pure functions over rows."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from demo.comparison import Comparison, Row, compare
+from events.records import ActionCount, AdAttribution, UserSession, UserTotal
 from events.topics import ACTION_COUNTS, AD_ATTRIBUTION, USER_SESSIONS, USER_TOTALS
 
 TOPICS = {
@@ -12,93 +15,97 @@ TOPICS = {
     "total": USER_TOTALS,
     "action-count": ACTION_COUNTS,
 }
-"""The kinds of truth that the clickstream's jobs must come to, and where the jobs write them."""
+"""The truth's kinds that the clickstream's jobs must reproduce, and the topics they write to."""
 KINDS = tuple(TOPICS)
 
-_ATTRIBUTION = (
-    "impression_id",
-    "ad_id",
-    "user_id",
-    "impression_time",
-    "click_id",
-    "click_time",
-    "seconds_to_click",
-)
-_SESSION = ("user_id", "session_start", "session_end", "action_count", "amount_total")
+_ATTRIBUTION = AdAttribution.__struct_fields__
+_SESSION = UserSession.__struct_fields__
 _WINDOW = ("window_start", "window_end", "action")
 
 
 def compare_clickstream(
-    truth: Mapping[str, Sequence[Row]], seen: Mapping[str, Sequence[Row]]
+    truth: Mapping[str, Sequence[Row]], actual: Mapping[str, Sequence[Row]]
 ) -> dict[str, Comparison]:
-    """Compare by kind; attributions and sessions as they are, totals and counts by their last record.
+    """Compare by kind: attributions and sessions by all records, totals and counts by the last.
 
-    Rows that depend on an event that came too late are not compared: whatever comes out of it is right.
+    Rows that late data may change are indeterminate: marked `either`, and only counted.
     """
-    loose_sessions = [row for row in truth["session"] if row.get("either")]
-    loose_users = {row["user_id"] for row in truth["total"] if row.get("either")}
-    loose_windows = {_values(row, _WINDOW) for row in truth["action-count"] if row.get("either")}
+    either_sessions = [row for row in truth["session"] if row.get("either")]
+    either_users = {row["user_id"] for row in truth["total"] if row.get("either")}
+    either_windows = {_values(row, _WINDOW) for row in truth["action-count"] if row.get("either")}
 
-    def session_is_loose(row: Row) -> bool:
+    def is_either_session(row: Row) -> bool:
         return any(
-            row["user_id"] == loose["user_id"]
-            and loose["session_start"] <= row["session_start"]
-            and row["session_end"] <= loose["session_end"]
-            for loose in loose_sessions
+            row["user_id"] == either["user_id"]
+            and either["session_start"] <= row["session_start"]
+            and row["session_end"] <= either["session_end"]
+            for either in either_sessions
         )
 
-    def window_is_loose(row: Row) -> bool:
-        return _values(row, _WINDOW) in loose_windows
+    def is_either_window(row: Row) -> bool:
+        return _values(row, _WINDOW) in either_windows
 
     return {
-        **compare_attributions(truth["attribution"], seen["attribution"]),
-        "sessions": _compare(truth["session"], seen["session"], _SESSION, (), session_is_loose),
-        "totals of users": _compare(
+        **compare_attributions(truth["attribution"], actual["attribution"]),
+        "sessions": _compare(truth["session"], actual["session"], _SESSION, (), is_either_session),
+        "user totals": _compare(
             truth["total"],
-            seen["total"],
+            actual["total"],
             ("user_id",),
-            ("event_time", "amount_total", "purchase_count"),
-            lambda row: row["user_id"] in loose_users,
+            _without(UserTotal, ("user_id",)),
+            lambda row: row["user_id"] in either_users,
         ),
-        "counts of actions": _compare(
-            truth["action-count"], seen["action-count"], _WINDOW, ("action_count",), window_is_loose
+        "action counts": _compare(
+            truth["action-count"],
+            actual["action-count"],
+            _WINDOW,
+            _without(ActionCount, _WINDOW),
+            is_either_window,
         ),
     }
 
 
-def compare_attributions(truth: Sequence[Row], seen: Sequence[Row]) -> dict[str, Comparison]:
-    """Compare the impressions that a click joined, and those that none did."""
-    loose = {(row["impression_id"], row["click_id"]) for row in truth if row.get("either")}
+def compare_attributions(truth: Sequence[Row], actual: Sequence[Row]) -> dict[str, Comparison]:
+    """Compare the impressions with a click, and those without."""
+    either = {(row["impression_id"], row["click_id"]) for row in truth if row.get("either")}
 
-    def is_loose(row: Row) -> bool:
-        return (row["impression_id"], row["click_id"]) in loose
+    def is_either(row: Row) -> bool:
+        return (row["impression_id"], row["click_id"]) in either
 
-    (joined, alone), (seen_joined, seen_alone) = _halves(truth), _halves(seen)
+    clicked, not_clicked = _by_click(truth)
+    actual_clicked, actual_not_clicked = _by_click(actual)
     return {
-        "impressions joined with a click": _compare(joined, seen_joined, _ATTRIBUTION, (), is_loose),
-        "impressions alone": _compare(alone, seen_alone, _ATTRIBUTION, (), is_loose),
+        "impressions with a click": _compare(clicked, actual_clicked, _ATTRIBUTION, (), is_either),
+        "impressions without a click": _compare(
+            not_clicked, actual_not_clicked, _ATTRIBUTION, (), is_either
+        ),
     }
 
 
-def _halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    return [r for r in rows if r["click_id"] is not None], [r for r in rows if r["click_id"] is None]
+def _by_click(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    with_click = [row for row in rows if row["click_id"] is not None]
+    return with_click, [row for row in rows if row["click_id"] is None]
 
 
 def _compare(
     truth: Iterable[Row],
-    seen: Iterable[Row],
+    actual: Iterable[Row],
     key: tuple[str, ...],
     fields: tuple[str, ...],
-    is_loose: Callable[[Row], bool] = lambda _: False,
+    is_either: Callable[[Row], bool],
 ) -> Comparison:
     rows = list(truth)
     return compare(
-        {_values(row, key): row for row in rows if not is_loose(row)},
-        {_values(row, key): row for row in seen if not is_loose(row)},
+        {_values(row, key): row for row in rows if not is_either(row)},
+        {_values(row, key): row for row in actual if not is_either(row)},
         fields,
         "row",
-        len({_values(row, key) for row in rows if is_loose(row)}),
+        len({_values(row, key) for row in rows if is_either(row)}),
     )
+
+
+def _without(record: type[Struct], key: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in record.__struct_fields__ if name not in key)
 
 
 def _values(row: Row, names: Iterable[str]) -> tuple[Any, ...]:

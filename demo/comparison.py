@@ -1,4 +1,4 @@
-"""Two sets of rows, held against each other: what is missing, and what is wrong."""
+"""Compare expected rows with actual rows: which are missing, and which are wrong."""
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -7,54 +7,60 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
-ROUNDING = 1e-9
-"""By how much a mean may differ: it depends on the order in which its numbers were added."""
+RELATIVE_TOLERANCE = 1e-9
+"""By how much a mean may differ, since it depends on the order in which its numbers were added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many were expected and seen, which are missing or wrong in words, how many were not compared."""
+    """How many rows were expected and came, and a sentence for each that is missing or wrong.
+
+    `either` counts indeterminate rows, which were not compared.
+    """
 
     expected: int
-    seen: int
+    actual: int
     missing: Sequence[str]
     wrong: Sequence[str]
     either: int = 0
 
     @property
-    def holds(self) -> bool:
+    def passed(self) -> bool:
         """Tell whether nothing is missing or wrong."""
         return not self.missing and not self.wrong
 
 
 def compare(
-    wanted: Mapping[Hashable, Row],
-    found: Mapping[Hashable, Row],
+    expected: Mapping[Hashable, Row],
+    actual: Mapping[Hashable, Row],
     fields: Sequence[str],
-    what: str,
+    kind: str,
     either: int = 0,
 ) -> Comparison:
-    """Compare rows by key and, where both sides have one, by the fields; `either` rows were not to be compared."""
+    """Compare rows by key and, where both sides have one, by the fields.
+
+    `kind` is what sentences call a row; `either` counts those that were left out.
+    """
     wrong = []
-    for key, row in found.items():
-        if key not in wanted:
-            wrong.append(f"{what} {key} was not due")
-        elif complaint := difference(wanted[key], row, fields):
-            wrong.append(f"{what} {key}: {complaint}")
-    missing = [f"{what} {key}" for key in wanted if key not in found]
-    return Comparison(len(wanted), len(found), missing, wrong, either)
+    for key, row in actual.items():
+        if key not in expected:
+            wrong.append(f"{kind} {key} was not expected")
+        elif fault := difference(expected[key], row, fields):
+            wrong.append(f"{kind} {key}: {fault}")
+    missing = [f"{kind} {key}" for key in expected if key not in actual]
+    return Comparison(len(expected), len(actual), missing, wrong, either)
 
 
-def difference(due: Row, row: Row, fields: Iterable[str]) -> str:
-    """Say which fields of a row are not as they are due; nothing when all are."""
+def difference(expected: Row, actual: Row, fields: Iterable[str]) -> str:
+    """Return a sentence on the fields of a row that differ, empty if none does."""
     return "; ".join(
-        f"{name} is {row.get(name)!r}, not {due[name]!r}"
+        f"{name} is {actual.get(name)!r}, not {expected[name]!r}"
         for name in fields
-        if not _same(due[name], row.get(name))
+        if not _equal(expected[name], actual.get(name))
     )
 
 
-def _same(due: object, found: object) -> bool:
-    if isinstance(due, float) and isinstance(found, float | int):
-        return math.isclose(due, found, rel_tol=ROUNDING)
-    return due == found
+def _equal(expected: object, actual: object) -> bool:
+    if isinstance(expected, float) and isinstance(actual, float | int):
+        return math.isclose(expected, actual, rel_tol=RELATIVE_TOLERANCE)
+    return expected == actual

@@ -1,8 +1,8 @@
-"""The demo's processes: each in a session of its own, watched while it runs, and all ended at the end.
+"""The demo's processes: each in its own session, watched while it runs, all ended at the end.
 
-Whatever the demo starts, and whatever that starts in turn, inherits an environment variable that names the
-demo's folder. By it every one of them is found again, also after an interruption between a start and the line
-that would have noted it, and also those of an earlier demo that was killed before it could clean up.
+Every process that the demo starts, and every one that those start, inherits an environment variable
+with the demo's folder. The demo finds its processes by it: also when it was interrupted between
+starting one and noting it, and also those of an earlier demo that was killed.
 """
 
 import os
@@ -17,32 +17,32 @@ from pathlib import Path
 
 import psutil
 
-from events.cli import PersonError
+from events.cli import UserFacingError
 
-MARK = "RACKSTREAM_DEMO"
-"""The environment variable that marks the demo's processes, its value the demo's folder."""
+FOLDER_VARIABLE = "RACKSTREAM_DEMO"
+"""The environment variable that names the demo's folder in each of its processes."""
 GRACE_S = 5.0
-"""How long a process may take to end by itself: no more, since nothing of a demo outlives it."""
-LAST_LINES = 5
-"""How many lines of a log are shown when its process died."""
+"""How long a process may take to end by itself before it is killed."""
+LOG_TAIL_LINES = 5
+"""How many lines of its log are shown when a process has died."""
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A process of the demo, by the name that a person knows it by, and where its log lies."""
+    """A process of the demo: its name in sentences, and its log."""
 
     name: str
     process: "subprocess.Popen[bytes]"
     log: Path
 
     def check(self) -> None:
-        """Raise `PersonError` with its last words when it has ended."""
+        """Raise `UserFacingError` with the end of its log when the process has ended."""
         status = self.process.poll()
         if status is not None:
-            raise PersonError(last_words(f"{self.name} ended {_how(status)}", self.log))
+            raise UserFacingError(with_log_tail(f"{self.name} ended {_how(status)}", self.log))
 
     def end(self) -> None:
-        """Ask it to end, and wait until it has; the rest of its session is left to `end_all`."""
+        """Ask it to end, and wait; `end_all` ends what it has started."""
         self.process.terminate()
         try:
             self.process.wait(GRACE_S)
@@ -54,7 +54,7 @@ class Child:
 def start(
     name: str, log: Path, env: Mapping[str, str], command: Sequence[str], *, shows: bool = False
 ) -> Child:
-    """Start `python -m COMMAND` with its output in the log; with `shows` only its errors."""
+    """Start `python -m COMMAND`; output and errors go to the log, with `shows` only errors."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as file:
         process = subprocess.Popen(
@@ -63,55 +63,55 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=None if shows else file,
             stderr=file,
-            start_new_session=True,  # Ctrl-C in the terminal reaches the demo alone, which ends the others
+            start_new_session=True,  # Ctrl-C reaches the demo alone
         )
     return Child(name, process, log)
 
 
 def mark_children(folder: Path) -> None:
-    """Make everything that this process starts from now on bear the demo's mark."""
-    os.environ[MARK] = str(folder)
+    """Give every process that is started from now on the environment variable of the demo."""
+    os.environ[FOLDER_VARIABLE] = str(folder)
 
 
 def end_all(folder: Path) -> None:
-    """End every process that bears the mark, SIGTERM first; raise `PersonError` if one cannot be ended."""
-    left = _marked(folder)
+    """End every process of the demo, SIGTERM first; raise `UserFacingError` if one survives."""
+    remaining = _processes_of(folder)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        asked: set[int] = set()
+        signalled: set[int] = set()
         deadline = time.monotonic() + GRACE_S
-        # Looked for again and again: who was just being started may not have borne the mark a moment ago.
+        # Look again and again: a process just started may not have had the variable a moment ago.
         while time.monotonic() < deadline:
-            for process in left:
-                if process.pid not in asked:
-                    asked.add(process.pid)
+            for process in remaining:
+                if process.pid not in signalled:
+                    signalled.add(process.pid)
                     with suppress(psutil.Error):
                         process.send_signal(number)
             time.sleep(0.05)
-            left = _marked(folder)
-            if not left:
+            remaining = _processes_of(folder)
+            if not remaining:
                 return
-    numbers = ", ".join(str(process.pid) for process in left)
-    raise PersonError(f"processes of the demo could not be ended: {numbers}; end them by hand.")
+    numbers = ", ".join(str(process.pid) for process in remaining)
+    raise UserFacingError(f"processes of the demo could not be ended: {numbers}; end them by hand.")
 
 
-def last_words(what: str, log: Path) -> str:
-    """Return a sentence on what happened, with the end of the log and where it lies."""
+def with_log_tail(sentence: str, log: Path) -> str:
+    """Add the last lines of a log and its path to a sentence."""
     with suppress(OSError):
         lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-        words = [line for line in lines if line.strip()][-LAST_LINES:]
-        if words:
-            return f"{what}, with these last words (all of them: {log}):\n  " + "\n  ".join(words)
-    return f"{what} without a word; its log would lie in {log}."
+        tail = [line for line in lines if line.strip()][-LOG_TAIL_LINES:]
+        if tail:
+            return f"{sentence}; the end of its log, {log}:\n  " + "\n  ".join(tail)
+    return f"{sentence}; its log, {log}, is empty."
 
 
 def _how(status: int) -> str:
     return f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
 
 
-def _marked(folder: Path) -> list[psutil.Process]:
+def _processes_of(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # another user's, or gone meanwhile
-            if process.environ().get(MARK) == str(folder) and process.pid != os.getpid():
+        with suppress(psutil.Error, OSError):  # another user's, or it has ended
+            if process.environ().get(FOLDER_VARIABLE) == str(folder) and process.pid != os.getpid():
                 found.append(process)
     return found

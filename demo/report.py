@@ -1,4 +1,4 @@
-"""What the demo says: what to expect, and the verdict as a table and a sentence."""
+"""What the demo prints: what to expect, then the verdict as a table and a sentence."""
 
 from collections.abc import Iterator
 
@@ -7,39 +7,52 @@ from rich.console import Console
 from rich.table import Table
 
 from demo.comparison import Comparison
-from demo.verdict import Seen, Truth, Verdict
+from demo.verdict import Actual, Truth, Verdict
 from producer.faults import Overheating
 from producer.scenario import Scenario
 
-SHOWN = 5
-"""So many missing and wrong ones are told one by one."""
+DIFFERENCES_SHOWN = 5
+"""How many missing and how many wrong rows of each kind are listed."""
 
 
-def expectation(scenario: Scenario, bootstrap: str, folder: str, duration_s: float | None) -> str:
+def expectation(
+    scenario: Scenario,
+    bootstrap: str,
+    folder: str,
+    duration_s: float | None,
+    *,
+    clickstream: bool = True,
+) -> str:
     """Return what is about to happen and what to look for."""
-    named = [fault.racks for fault in scenario.faults if isinstance(fault, Overheating)]
-    hot = sum(racks if isinstance(racks, int) else len(racks) for racks in named)
+    faults = [fault.racks for fault in scenario.faults if isinstance(fault, Overheating)]
+    hot = sum(racks if isinstance(racks, int) else len(racks) for racks in faults)
     rate = scenario.rate if scenario.rate == "max" else f"{scenario.rate:g}"
     end = "until Ctrl-C" if duration_s is None else f"for {duration_s:g} s"
+    users = "Users see ads, click and act at the same time; their hours pass in seconds.\n"
     return (
         f"{scenario.racks} racks send {rate} readings/s {end} to a Kafka broker on {bootstrap}; "
         f"{hot} of them overheat.\n"
-        "Beside them come ad impressions, clicks and actions of users, whose hours pass in seconds.\n"
-        "Expect, in half a minute or less, a WARNING when a rack's last three readings are at or above its\n"
-        "threshold, and a NORMAL when they no longer are: each once, whatever comes twice, late or spoiled. At the\n"
-        "end a table holds all that came out to what had to: alerts, windows, attributions, sessions and totals.\n"
+        f"{users if clickstream else ''}"
+        "Within half a minute you see a WARNING when a rack's last three readings are all at or\n"
+        "above its threshold, and a NORMAL when they no longer are: each exactly once, despite\n"
+        "duplicates, late and malformed records. At the end a table compares actual with expected\n"
+        "output.\n"
         f"Logs and data: {folder} (until the next demo). Ctrl-C ends it."
     )
 
 
-def show(console: Console, truth: Truth, seen: Seen, verdict: Verdict, first_alert_s: float | None) -> None:
-    """Print the table, and what is missing or wrong."""
-    table = Table("", "expected", "seen", "missing", "wrong", box=SIMPLE)
+def show(
+    console: Console, truth: Truth, actual: Actual, verdict: Verdict, first_alert_s: float | None
+) -> None:
+    """Print the table, what is missing or wrong, and the conclusion."""
+    table = Table("", "expected", "actual", "missing", "wrong", box=SIMPLE)
     for column in table.columns[1:]:
         column.justify = "right"
     for name, compared in verdict.by_name.items():
-        counts = (compared.expected, compared.seen, len(compared.missing), len(compared.wrong))
-        table.add_row(name, *(f"{count:,}" for count in counts), style="" if compared.holds else "bold red")
+        counts = (compared.expected, compared.actual, len(compared.missing), len(compared.wrong))
+        table.add_row(
+            name, *(f"{count:,}" for count in counts), style="" if compared.passed else "bold red"
+        )
     console.print(table)
     summary = truth.summary
     console.print(
@@ -47,36 +60,38 @@ def show(console: Console, truth: Truth, seen: Seen, verdict: Verdict, first_ale
         f"{summary['late']:,} late, {summary['too_late']:,} too late, "
         f"{summary['out_of_order']:,} out of order, {summary['malformed']:,} malformed"
     )
-    console.print(f"alerts sent again, and removed: {seen.repeats:,}")
+    console.print(f"duplicate alerts, removed: {actual.repeats:,}")
     either = sum(compared.either for compared in verdict.by_name.values())
-    console.print(f"rows not compared, as they depend on when what came: {either:,}")
+    console.print(f"indeterminate rows, not compared: {either:,}")
     if first_alert_s is not None:
-        console.print(f"from start to the first alert: {first_alert_s:.1f} s")
+        console.print(f"from start to first alert: {first_alert_s:.1f} s")
     for name, compared in verdict.by_name.items():
-        for line in _complaints(name, compared):
+        for line in _differences(name, compared):
             console.print(line, style="red")
     console.print(
-        conclusion(verdict), style="bold green" if verdict.holds and not verdict.shortfalls else "bold red"
+        conclusion(verdict),
+        style="bold green" if verdict.passed and not verdict.shortfalls else "bold red",
     )
 
 
 def conclusion(verdict: Verdict) -> str:
-    """Return the verdict in one sentence."""
-    if not verdict.holds:
-        compared = (verdict.alerts, verdict.dead_letters, verdict.windows)
-        missing, wrong = sum(len(c.missing) for c in compared), sum(len(c.wrong) for c in compared)
-        return f"Not what had to come out: {missing:,} missing, {wrong:,} wrong."
+    """Return the verdict in one sentence, with the names of the outputs that failed."""
+    if not verdict.passed:
+        failed = {name: each for name, each in verdict.by_name.items() if not each.passed}
+        missing = sum(len(each.missing) for each in failed.values())
+        wrong = sum(len(each.wrong) for each in failed.values())
+        return f"FAILED in {', '.join(failed)}: {missing:,} missing, {wrong:,} wrong."
     if verdict.shortfalls:
         return (
             "Nothing is missing or wrong, but the scenario was too short to prove anything: "
             f"{', '.join(verdict.shortfalls)}. Let it run for 60 s."
         )
-    return "Everything that had to come out did, once, and nothing else: 0 missing, 0 wrong."
+    return "All outputs match the truth: 0 missing, 0 wrong."
 
 
-def _complaints(name: str, compared: Comparison) -> Iterator[str]:
-    for kind, which in (("missing", compared.missing), ("wrong", compared.wrong)):
-        for text in which[:SHOWN]:
-            yield f"{kind}: {text}"
-        if len(which) > SHOWN:
-            yield f"{kind}: and {len(which) - SHOWN:,} more {name}"
+def _differences(name: str, compared: Comparison) -> Iterator[str]:
+    for kind, sentences in (("missing", compared.missing), ("wrong", compared.wrong)):
+        for sentence in sentences[:DIFFERENCES_SHOWN]:
+            yield f"{kind}: {sentence}"
+        if len(sentences) > DIFFERENCES_SHOWN:
+            yield f"{kind}: and {len(sentences) - DIFFERENCES_SHOWN:,} more {name}"

@@ -1,9 +1,10 @@
-"""One demo from start to verdict: the broker first, then everything else at once."""
+"""One demo from start to verdict: the broker first, then the producers and the jobs."""
 
 import os
 import signal
 import socket
 import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,33 +17,42 @@ from rich.console import Console
 from broker import server, topics
 from broker.server import RunningBroker
 from demo import processes, report
-from demo.observe import Outputs, read_truth
+from demo.outputs import Outputs, read_truth
 from demo.processes import Child
-from demo.verdict import Seen, Truth, judge
+from demo.verdict import Actual, Truth, compare_outputs
+from events.catalog import RULE_JOBS, JobName
+from events.cli import UserFacingError
 from events.inventory import write_inventory
+from events.rules import Rules, read_rules
 from events.settings import Settings
 from jars.java import QUICK_JAVA
+from producer.expected.rack_alerts import READING_RULES
 from producer.scenario import Scenario
-from producer.truth_alerts import OF_READINGS
-from producer.world import make_world
 
 DEFAULT_PORT = 9092
-JOBS = ("rack_temperature", "overheating")
-MORE_JOBS = (
-    *("weak_signal", "lost_signal", "silent_sensor", "site_outage"),
-    *("ad_attribution", "action_counts", "user_sessions", "user_totals"),
+LIVE_JOBS: tuple[JobName, ...] = ("rack_temperature", "overheating")
+OTHER_RULE_JOBS = tuple(job for job in RULE_JOBS.values() if job not in LIVE_JOBS)
+CLICKSTREAM_JOBS: tuple[JobName, ...] = (
+    "ad_attribution",
+    "action_counts",
+    "user_sessions",
+    "user_totals",
 )
-CLICKSTREAM_S = 60.0
-"""How long clicks come in a demo without an end: their hours pass in seconds, so their end must be known."""
-CLICKSTREAM_TIME = 240
-"""Event seconds a second: an impression waits four hours before it is known to stay alone."""
+MICRO_BATCH_OPTIONS = ("--trigger=micro-batch", "--batch-seconds=2", "--state-partitions=1")
+ENDLESS_DEMO_CLICKSTREAM_S = 60.0
+"""How long clicks come in a demo without `--duration`: the clickstream's producer needs an end."""
+CLICKSTREAM_TIME_SCALE = 240
+"""Event seconds per second, as an impression without a click waits four hours for its row."""
 JAVA_OPTIONS = f"{QUICK_JAVA} -XX:ReservedCodeCacheSize=160m"
-"""31 s of processor time to the first alert, not 50; with a cache that holds the code of all jobs, for which that of a
-JVM of this kind is too small."""
-FIRST_NAME, MORE_NAME = "the Spark jobs", "the other Spark jobs"
-LATEST_S = 60.0
-"""How long nothing comes until what is still due is given up: on a busy machine Spark may have only just started."""
-STEP_S = 0.2
+"""JVM options that reach the first alert with less processor time.
+
+The code cache holds the code of all jobs, for which the default of such a JVM is too small.
+"""
+IDLE_TIMEOUT_S = 60.0
+"""How long the demo waits without a new output: on a busy machine Spark starts slowly."""
+START_TIMEOUT_S = 3 * IDLE_TIMEOUT_S
+"""How long a Spark program may take to start all its queries, with `--start-jobs-first`."""
+POLL_S = 0.2
 
 
 class Interrupted(BaseException):
@@ -55,11 +65,11 @@ class Interrupted(BaseException):
 
 @dataclass(slots=True)
 class Signals:
-    """What signals do: the first Ctrl-C while alerts come ends the producing, everything else the demo."""
+    """What signals do: one Ctrl-C after the first alert ends the producers, others the demo."""
 
     producing: bool = False
     asked_to_finish: bool = False
-    deaf: bool = False
+    ignoring: bool = False
     received: int | None = None
 
     def listen(self) -> None:
@@ -68,48 +78,80 @@ class Signals:
             signal.signal(number, self.handle)
 
     def check(self) -> None:
-        """Raise what the handler raised, should it have been swallowed (as in a finalizer)."""
+        """Raise again what the handler raised, in case it was swallowed (as in a finalizer)."""
         if self.received is not None:
             raise Interrupted(self.received)
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
-        """Take a signal."""
-        if self.deaf:
+        """Handle a signal."""
+        if self.ignoring:
             return
         if number == signal.SIGINT and self.producing and not self.asked_to_finish:
             self.asked_to_finish = True
             return
-        self.deaf = True  # once is enough: what follows is cleaning up, which is bounded in time
+        self.ignoring = (
+            True  # once is enough: what follows is cleaning up, which is bounded in time
+        )
         self.received = number
         raise Interrupted(number)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to play, by which rules, for how long (None: until Ctrl-C), and on which port (None: 9092 or a free one)."""
+    """The options of the command line; `python -m demo --help` explains each."""
 
     scenario_path: Path
     scenario: Scenario
     rules_path: Path | None
     duration_s: float | None
     port: int | None
+    watermark_s: float | None = None
+    start_jobs_first: bool = False
+    clickstream: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SparkProgram:
+    """A process that runs some of the jobs."""
+
+    child: Child
+    jobs: Sequence[JobName]
+
+    def has_started(self) -> bool:
+        """Tell whether the queries of all its jobs run, by its log."""
+        log = self.child.log.read_text(encoding="utf-8")
+        return all(f"{job} (" in log for job in self.jobs)
+
+    def wait_until_started(self, step: Callable[[], None]) -> None:
+        """Call `step` until all queries run; raise `UserFacingError` after `START_TIMEOUT_S`."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self.has_started():
+            if time.monotonic() > deadline:
+                late = f"{self.child.name} did not start within {START_TIMEOUT_S:.0f} s"
+                raise UserFacingError(processes.with_log_tail(late, self.child.log))
+            step()
 
 
 class Demo:
-    """One demo in its folder, which holds nothing else."""
+    """One demo, with all its files in one folder."""
 
-    def __init__(self, options: Options, settings: Settings, folder: Path, signals: Signals) -> None:
+    def __init__(
+        self, options: Options, settings: Settings, folder: Path, signals: Signals
+    ) -> None:
         self._options = options
+        self._settings = settings
         self._folder = folder
         self._signals = signals
+        self._inventory_path = folder / "inventory.jsonl"
+        self._rules = Rules()
+        self._spark: list[SparkProgram] = []
+        self._others: list[Child] = []
         self._first_alert_s: float | None = None
-        self._watched: list[Child] = []
-        self._settings = settings
         self._console = Console(highlight=False, soft_wrap=True)
 
     def run(self) -> bool:
-        """Play it and return whether everything came out that had to, in a scenario worth the name."""
-        options = self._options
+        """Run the demo; return whether the outputs are right, in a scenario that proves it."""
+        options, scenario = self._options, self._options.scenario
         port = choose_port(options.port)
         self._settings = self._settings.model_copy(
             update={
@@ -117,115 +159,143 @@ class Demo:
                 "topic_prefix": f"demo-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-",
             }
         )
-        scenario = options.scenario
-        typer.echo(report.expectation(scenario, f"localhost:{port}", str(self._folder), options.duration_s))
-        # Written here, not by the producer: the jobs read it when they start, which is at the same time.
-        racks = make_world(scenario.seed, scenario.racks, scenario.sites)
-        rate = scenario.rate if isinstance(scenario.rate, float) else 0.0
-        write_inventory(self._folder / "inventory.jsonl", racks.inventory(rate / scenario.racks))
+        typer.echo(
+            report.expectation(
+                scenario,
+                f"localhost:{port}",
+                str(self._folder),
+                options.duration_s,
+                clickstream=options.clickstream,
+            )
+        )
+        # Written here and not by the producer, as the jobs read it when they start.
+        inventory = list(scenario.inventory(scenario.make_world()))
+        write_inventory(self._inventory_path, inventory)
+        if options.rules_path:
+            self._rules = read_rules(options.rules_path, inventory)
         os.environ.setdefault("KAFKA_HEAP_OPTS", f"-Xmx512m {JAVA_OPTIONS}")
         broker = server.start(port, self._folder / "kafka")
         topics.create_topics(broker.bootstrap, self._settings.topic_prefix)
-        truth, seen = self._play(broker)
-        verdict = judge(truth, seen)
-        report.show(self._console, truth, seen, verdict, self._first_alert_s)
-        return verdict.holds and not verdict.shortfalls
+        truth, actual = self._play(broker)
+        verdict = compare_outputs(truth, actual)
+        report.show(self._console, truth, actual, verdict, self._first_alert_s)
+        return verdict.passed and not verdict.shortfalls
 
-    def _play(self, broker: RunningBroker) -> tuple[Truth, Seen]:
-        """Start the programs, follow them until all that is due has come, and return both sides."""
-        racks_truth, clicks_truth = self._folder / "truth.jsonl", self._folder / "clickstream-truth.jsonl"
+    def _play(self, broker: RunningBroker) -> tuple[Truth, Actual]:
+        """Run the programs until every expected output exists; return both."""
+        racks_truth = self._folder / "truth.jsonl"
+        clickstream_truth = (
+            self._folder / "clickstream-truth.jsonl" if self._options.clickstream else None
+        )
         alert_log, database = self._folder / "alerts.jsonl", self._folder / "alerting.sqlite3"
-        duration = [] if self._options.duration_s is None else [f"--duration={self._options.duration_s}"]
-        producing = ["producer", "run", f"--scenario={self._options.scenario_path}"]
-        producers = [
-            self._start(
-                "the producer",
-                [
-                    *producing,
-                    f"--truth={racks_truth}",
-                    f"--alerts-of={','.join(OF_READINGS)}",
-                    *self._rules(),
-                    *duration,
-                ],
-            ),
-            self._start(
-                "the producer of clicks",
-                [
-                    *producing,
-                    *("--streams=clicks,actions", f"--time-scale={CLICKSTREAM_TIME}", "--flush"),
-                    *(f"--truth={clicks_truth}", f"--duration={self._options.duration_s or CLICKSTREAM_S}"),
-                ],
-            ),
-        ]
-        spark = self._start_spark(FIRST_NAME, JOBS, "--trigger=real-time", self._inventory())
         alerting = self._start(
             "alerting",
             ["alerting", "run", f"--database={database}", f"--log-file={alert_log}"],
             shows=True,
         )
-        self._watched += [_broker_as_child(broker), spark, alerting]
+        self._others = [_broker_as_child(broker), alerting]
         with closing(Outputs(self._settings, alert_log, database)) as outputs:
+            if self._options.start_jobs_first:
+                # One after the other: Spark gives up on a Python worker that takes 10 s to start.
+                for program in self._programs():
+                    self._start_spark(*program)
+                    self._spark[-1].wait_until_started(lambda: self._step(outputs))
+            producers = self._start_producers(racks_truth, clickstream_truth)
+            if not self._spark:
+                self._start_spark(*self._programs()[0])
             while _any_runs(producers) and not self._signals.asked_to_finish:
                 self._step(outputs)
             self._signals.producing = False
             if self._signals.asked_to_finish:
                 for producer in producers:
                     producer.process.terminate()
-            while _any_runs(producers):  # working out the truth takes the longer, the more was sent
+            while _any_runs(producers):  # the more they sent, the longer they compute the truth
                 self._step(outputs)
             for producer in producers:
                 if producer.process.returncode:
                     producer.check()
-            self._start_more()
-            truth = read_truth(racks_truth, clicks_truth, self._folder / "inventory.jsonl")
+            self._start_other_jobs()
+            truth = read_truth(racks_truth, clickstream_truth, self._inventory_path, self._rules)
             typer.echo(
-                f"{truth.summary['seconds']:.0f} s of readings were sent; waiting for what is still due ..."
+                f"Sent {truth.summary['seconds']:.0f} s of readings; "
+                "waiting for the outputs that are still missing ..."
             )
             waiting_since = time.monotonic()
 
-            def may_come() -> bool:
-                return time.monotonic() < max(waiting_since, outputs.latest) + LATEST_S
+            def within_idle_timeout() -> bool:
+                latest = max(waiting_since, outputs.latest_record_at)
+                return time.monotonic() < latest + IDLE_TIMEOUT_S
 
-            while not judge(truth, outputs.seen()).holds and may_come():
+            while not compare_outputs(truth, outputs.actual()).passed and within_idle_timeout():
                 self._step(outputs)
-            for job in [child for child in self._watched if child.name in (FIRST_NAME, MORE_NAME)]:
-                self._watched.remove(job)
-                job.end()
-            while outputs.are_behind() and may_come():
+            while self._spark:
+                self._spark.pop().child.end()
+            while outputs.has_unread_records() and within_idle_timeout():
                 self._step(outputs)
             alerting.end()
-            return truth, outputs.seen()
+            return truth, outputs.actual()
 
-    def _start_more(self) -> None:
-        """Start the other jobs, unless they run: after the first alert, which they would delay."""
-        if all(child.name != MORE_NAME for child in self._watched):
-            batches = (
-                "--trigger=micro-batch",
-                "--batch-seconds=2",
-                "--state-partitions=1",
-                self._inventory(),
-            )
-            self._watched.append(
-                self._start_spark(MORE_NAME, MORE_JOBS, *batches, self._inventory(), *self._rules())
-            )
+    def _start_producers(self, racks_truth: Path, clickstream_truth: Path | None) -> list[Child]:
+        options = self._options
+        racks = [f"--truth={racks_truth}", f"--alerts-of={','.join(READING_RULES)}"]
+        if options.duration_s is not None:
+            racks.append(f"--duration={options.duration_s}")
+        if options.watermark_s is not None:
+            racks.append(f"--lost-signal-watermark={options.watermark_s}")
+        run = ["producer", "run", f"--scenario={options.scenario_path}"]
+        producers = [self._start("the producer", [*run, *racks, *self._rules_option()])]
+        if clickstream_truth is None:
+            return producers
+        clickstream = [
+            "--streams=clicks,actions",
+            f"--time-scale={CLICKSTREAM_TIME_SCALE}",
+            "--flush",
+            f"--truth={clickstream_truth}",
+            f"--duration={options.duration_s or ENDLESS_DEMO_CLICKSTREAM_S}",
+        ]
+        return [*producers, self._start("the producer of clicks", [*run, *clickstream])]
 
-    def _start_spark(self, name: str, jobs: tuple[str, ...], *options: str) -> Child:
+    def _programs(self) -> list[tuple[str, Sequence[JobName], Sequence[str]]]:
+        """Return name, jobs and options of each Spark program; the first gives the first alert.
+
+        It runs each job with its default trigger: real-time, unless the rules file gives the
+        overheating rule an option that only micro-batches have.
+        """
+        rules = self._rules_option()
+        options = [*MICRO_BATCH_OPTIONS, *rules]
+        if self._options.watermark_s is not None:
+            options.append(f"--watermark={self._options.watermark_s:g} seconds")
+        other_jobs = OTHER_RULE_JOBS + (CLICKSTREAM_JOBS if self._options.clickstream else ())
+        return [
+            ("the Spark jobs", LIVE_JOBS, rules),
+            ("the other Spark jobs", other_jobs, options),
+        ]
+
+    def _start_other_jobs(self) -> None:
+        """Start the other jobs, unless they run; not before the first alert, which they delay."""
+        if len(self._spark) == 1:
+            for program in self._programs()[1:]:
+                self._start_spark(*program)
+
+    def _start_spark(self, name: str, jobs: Sequence[JobName], options: Sequence[str]) -> None:
         # Killed, it leaves its temporary files behind: here, where the next demo removes them.
         temporary, java_options = str(self._folder / "tmp"), os.environ.get("JAVA_TOOL_OPTIONS", "")
         Path(temporary).mkdir(exist_ok=True)
-        return self._start(
+        checkpoints = f"--checkpoint-root={self._folder / 'checkpoints'}"
+        child = self._start(
             name,
-            ["spark_jobs", "run", *jobs, f"--checkpoint-root={self._folder / 'checkpoints'}", *options],
+            [
+                *("spark_jobs", "run", *jobs),
+                *(checkpoints, f"--inventory={self._inventory_path}", *options),
+            ],
             TMPDIR=temporary,
             SPARK_LOCAL_DIRS=temporary,
             JAVA_TOOL_OPTIONS=f'{JAVA_OPTIONS} "-Djava.io.tmpdir={temporary}" {java_options}',
         )
+        self._spark.append(SparkProgram(child, jobs))
 
-    def _rules(self) -> list[str]:
+    def _rules_option(self) -> list[str]:
         return [f"--rules={self._options.rules_path}"] if self._options.rules_path else []
-
-    def _inventory(self) -> str:
-        return f"--inventory={self._folder / 'inventory.jsonl'}"
 
     def _start(self, name: str, command: list[str], *, shows: bool = False, **more: str) -> Child:
         env = os.environ | more
@@ -235,24 +305,27 @@ class Demo:
         return processes.start(name, log, env, command, shows=shows)
 
     def _step(self, outputs: Outputs) -> None:
+        """Check signals and processes, and read what the topics got."""
         self._signals.check()
-        for child in self._watched:
+        for child in [*self._others, *(program.child for program in self._spark)]:
             child.check()
-        outputs.follow(STEP_S)
+        outputs.poll(POLL_S)
         if self._first_alert_s is None and outputs.has_alerts():
             self._first_alert_s = time.time() - psutil.Process().create_time()
             self._signals.producing = True
-            self._start_more()
+            self._start_other_jobs()
 
 
-def choose_port(wanted: int | None, usual: int = DEFAULT_PORT) -> int:
-    """Return the wanted port; without a wish the usual one or, saying so, a free one if that is taken."""
+def choose_port(wanted: int | None, default: int = DEFAULT_PORT) -> int:
+    """Return the wanted port; if none is, the default or, with a message, a free one."""
     if wanted is not None:
         return wanted
-    if not _is_taken(usual):
-        return usual
+    if not _is_taken(default):
+        return default
     port = server.free_port()
-    typer.echo(f"Port {usual} is taken, so the demo's broker uses {port} (PORT= chooses another).")
+    typer.echo(
+        f"Port {default} is in use, so the demo's broker uses {port} (PORT= chooses another)."
+    )
     return port
 
 

@@ -1,4 +1,4 @@
-"""What came out, held against what had to come out. Pure functions over rows of the contract's fields."""
+"""Compare actual with expected outputs: pure functions over rows of the contract's fields."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,29 +7,31 @@ from typing import Any
 
 from demo.clickstream import compare_clickstream
 from demo.comparison import Comparison, Row, compare, difference
-from events.records import InventoryRack
-from events.rules import SiteOutage
-from producer.rule_oracles import in_the_order_taken, site_outage_alerts
+from events.catalog import SILENT_SENSOR
+from events.records import InventoryRack, RackTemperature
+from events.rules import Rules, SiteOutage
+from events.times import to_ms
+from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
 
 MINIMUM_ALERTS = 20
 MINIMUM_DUPLICATES = 100
 MINIMUM_DEAD_LETTERS = 1
-"""With less than these of each, the scenario did not happen, and 0 wrong proves nothing."""
+"""With fewer of any of these the scenario did not happen, and 0 wrong proves nothing."""
 
-LETTER_IDENTITY = ("source_topic", "partition", "offset")
+FIRST_READINGS_WITHIN_MS = 1000
+"""How long after the start of a scenario every rack has sent a reading, at the latest."""
+
+DEAD_LETTER_IDENTITY = ("source_topic", "partition", "offset")
 WINDOW_KEY = ("scope", "window_start")
-WINDOW_FIELDS = (
-    "window_end",
-    "reading_count",
-    "temperature_c_avg",
-    "temperature_c_min",
-    "temperature_c_max",
-)
+WINDOW_FIELDS = tuple(name for name in RackTemperature.__struct_fields__ if name not in WINDOW_KEY)
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What the producers wrote to their truth files; the clickstream's rows by kind, if there is one."""
+    """What the producers' truth files expect; the clickstream's rows by kind, if there is one.
+
+    Site outages follow from the alerts, the inventory and the rules that the jobs ran with.
+    """
 
     summary: Row
     alerts: Sequence[Row]
@@ -37,13 +39,15 @@ class Truth:
     windows: Sequence[Row]
     clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     inventory: Sequence[InventoryRack] = ()
+    rules: Rules = field(default_factory=Rules)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What came out: alerts as logged, dead letters as their topic holds them, the last of a window, total or count.
+class Actual:
+    """What came out; of a window, a total or a count its last record.
 
-    `alert_topic` is what the topic of alerts holds, in its order, with the append times in epoch ms.
+    `alerts` are as alerting logged them, `alert_topic` as their topic holds them, in its order and
+    with append times in epoch ms.
     """
 
     alerts: Sequence[Row] = ()
@@ -57,7 +61,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The comparisons, and what the scenario lacked to be one."""
+    """The comparisons, and what the scenario lacked to prove something."""
 
     alerts: Comparison
     dead_letters: Comparison
@@ -66,13 +70,13 @@ class Verdict:
     shortfalls: Sequence[str] = field(default_factory=list)
 
     @property
-    def holds(self) -> bool:
-        """Tell whether all that had to come out did, and nothing else."""
-        return all(compared.holds for compared in self.by_name.values())
+    def passed(self) -> bool:
+        """Tell whether every expected output came, and nothing else."""
+        return all(compared.passed for compared in self.by_name.values())
 
     @property
     def by_name(self) -> dict[str, Comparison]:
-        """The comparisons in the order in which they are told."""
+        """The comparisons in the order of the report."""
         return {
             "alerts": self.alerts,
             "dead letters": self.dead_letters,
@@ -81,67 +85,108 @@ class Verdict:
         }
 
 
-def judge(truth: Truth, seen: Seen) -> Verdict:
-    """Compare everything."""
+def compare_outputs(truth: Truth, actual: Actual) -> Verdict:
+    """Compare all outputs."""
     return Verdict(
-        compare_alerts([*truth.alerts, *site_outages(truth, seen)], seen.alerts, seen.not_alerts),
-        compare_dead_letters(truth.dead_letters, seen.dead_letters),
-        compare_windows(truth.windows, seen.windows),
-        compare_clickstream(truth.clickstream, seen.clickstream) if truth.clickstream else {},
+        compare_alerts(
+            [*truth.alerts, *initial_silences(truth, actual), *site_outages(truth, actual)],
+            actual.alerts,
+            actual.not_alerts,
+        ),
+        compare_dead_letters(truth.dead_letters, actual.dead_letters),
+        compare_windows(truth.windows, actual.windows),
+        compare_clickstream(truth.clickstream, actual.clickstream) if truth.clickstream else {},
         shortfalls(truth),
     )
 
 
-def site_outages(truth: Truth, seen: Seen) -> list[Row]:
-    """Return the outages that the topic of alerts asks for; what only alerts in doubt ask for is in doubt too."""
-    loose = {row["alert_id"] for row in truth.alerts if row.get("either")}
-    taken = in_the_order_taken(seen.alert_topic)
-    sure = [row for row in taken if row["alert_id"] not in loose]
-    due = {row["alert_id"]: row for row in site_outage_alerts(sure, truth.inventory, SiteOutage())}
-    maybe = site_outage_alerts(taken, truth.inventory, SiteOutage())
-    return [*due.values(), *({**row, "either": True} for row in maybe if row["alert_id"] not in due)]
+def initial_silences(truth: Truth, actual: Actual) -> list[Row]:
+    """Return the alerts about racks that had not sent anything yet, as indeterminate ones.
+
+    They depend on how long before the producer the jobs started, and have no reading as evidence.
+    A rack falls silent in this way once, so only its first such alert is one.
+    """
+    first_readings_ms = to_ms(truth.summary["start_time"]) + FIRST_READINGS_WITHIN_MS
+    sites = {rack.rack_id: rack.site_id for rack in truth.inventory}
+    first: dict[str, Row] = {}
+    for row in actual.alerts:
+        if (
+            row["rule"] == SILENT_SENSOR
+            and row["state"] == "WARNING"
+            and not row["evidence"]
+            and sites.get(row["subject"]) == row["site_id"]
+            and to_ms(row["event_time"]) < first_readings_ms
+        ):
+            first.setdefault(row["subject"], {**row, "either": True})
+    return list(first.values())
 
 
-def compare_alerts(expected: Iterable[Row], seen: Sequence[Row], not_alerts: int = 0) -> Comparison:
-    """Compare by `alert_id`; wrong is what was not due, has another field, or was logged twice.
+def site_outages(truth: Truth, actual: Actual) -> list[Row]:
+    """Return the outages that follow from the topic of alerts.
 
-    Those about which nothing is promised are counted apart.
+    Indeterminate alerts may come after the job has ended. So an outage is indeterminate unless it
+    follows both with and without them.
+    """
+    rule = truth.rules.for_rack(SiteOutage, "")
+    indeterminate = {row["alert_id"] for row in truth.alerts if row.get("either")}
+    alerts = processing_order(actual.alert_topic)
+    certain = [row for row in alerts if row["alert_id"] not in indeterminate]
+    without, with_all = (
+        {row["alert_id"]: row for row in site_outage_alerts(rows, truth.inventory, rule)}
+        for rows in (certain, alerts)
+    )
+    in_both = without.keys() & with_all.keys()
+    return [
+        row if alert_id in in_both else {**row, "either": True}
+        for alert_id, row in (without | with_all).items()
+    ]
+
+
+def compare_alerts(
+    expected: Iterable[Row], actual: Sequence[Row], not_alerts: int = 0
+) -> Comparison:
+    """Compare by `alert_id`; wrong is what was not expected, differs, or was logged twice.
+
+    Indeterminate alerts are only counted.
     """
     rows = {row["alert_id"]: row for row in expected}
     either = {alert_id for alert_id, row in rows.items() if row.get("either")}
-    wanted = {alert_id: row for alert_id, row in rows.items() if alert_id not in either}
-    seen = [row for row in seen if row["alert_id"] not in either]
-    times = Counter(row["alert_id"] for row in seen)
-    wrong = [f"{_alert(row)} was logged {times[row['alert_id']]} times" for row in _repeated(seen, times)]
+    certain = {alert_id: row for alert_id, row in rows.items() if alert_id not in either}
+    actual = [row for row in actual if row["alert_id"] not in either]
+    counts = Counter(row["alert_id"] for row in actual)
+    wrong = [
+        f"{_alert(row)} was logged {counts[row['alert_id']]} times"
+        for row in _repeated(actual, counts)
+    ]
     if not_alerts:
-        wrong.append(f"{not_alerts} records in the topic alerts are no alerts")
-    for row in seen:
-        due = wanted.get(row["alert_id"])
-        if due is None:
-            wrong.append(f"{_alert(row)} was not due")
-        elif complaint := difference(due, row, [name for name in due if name != "kind"]):
-            wrong.append(f"{_alert(row)}: {complaint}")
-    missing = [_alert(row) for key, row in wanted.items() if key not in times]
-    return Comparison(len(wanted), len(times), missing, wrong, len(either))
+        wrong.append(f"{not_alerts} records in the topic alerts are not alerts")
+    for row in actual:
+        wanted = certain.get(row["alert_id"])
+        if wanted is None:
+            wrong.append(f"{_alert(row)} was not expected")
+        elif fault := difference(wanted, row, [name for name in wanted if name != "kind"]):
+            wrong.append(f"{_alert(row)}: {fault}")
+    missing = [_alert(row) for alert_id, row in certain.items() if alert_id not in counts]
+    return Comparison(len(certain), len(counts), missing, wrong, len(either))
 
 
-def compare_dead_letters(expected: Iterable[Row], seen: Iterable[Row]) -> Comparison:
-    """Compare by source topic, partition and offset: the same letter from several jobs is one."""
+def compare_dead_letters(expected: Iterable[Row], actual: Iterable[Row]) -> Comparison:
+    """Compare by source topic, partition and offset: one that is reported twice counts once."""
     return compare(
-        {_key(row, LETTER_IDENTITY): row for row in expected},
-        {_key(row, LETTER_IDENTITY): row for row in seen},
-        ["value_size"],
+        {_key(row, DEAD_LETTER_IDENTITY): row for row in expected},
+        {_key(row, DEAD_LETTER_IDENTITY): row for row in actual},
+        ["reason", "value_size"],
         "dead letter",
     )
 
 
-def compare_windows(expected: Iterable[Row], seen: Iterable[Row]) -> Comparison:
-    """Compare the last row of each window; those about which nothing is promised are counted apart."""
+def compare_windows(expected: Iterable[Row], actual: Iterable[Row]) -> Comparison:
+    """Compare the last row of each window; indeterminate windows are only counted."""
     rows = {_key(row, WINDOW_KEY): row for row in expected}
     either = {key for key, row in rows.items() if row.get("either")}
     return compare(
         {key: row for key, row in rows.items() if key not in either},
-        {key: row for row in seen if (key := _key(row, WINDOW_KEY)) not in either},
+        {key: row for row in actual if (key := _key(row, WINDOW_KEY)) not in either},
         WINDOW_FIELDS,
         "window",
         len(either),
@@ -149,7 +194,7 @@ def compare_windows(expected: Iterable[Row], seen: Iterable[Row]) -> Comparison:
 
 
 def shortfalls(truth: Truth) -> list[str]:
-    """Say what the scenario lacks, a sentence's part each; nothing when it happened."""
+    """Return what the scenario lacks to prove something, as parts of a sentence."""
     states = Counter(row["state"] for row in truth.alerts)
     lacks = []
     if len(truth.alerts) < MINIMUM_ALERTS:
@@ -159,11 +204,13 @@ def shortfalls(truth: Truth) -> list[str]:
         lacks.append(f"{truth.summary['duplicates']} of at least {MINIMUM_DUPLICATES} duplicates")
     if len(truth.dead_letters) < MINIMUM_DEAD_LETTERS:
         lacks.append("no dead letter")
-    return lacks + [f"no {kind} of the clickstream" for kind, rows in truth.clickstream.items() if not rows]
+    return lacks + [
+        f"no {kind} of the clickstream" for kind, rows in truth.clickstream.items() if not rows
+    ]
 
 
-def _repeated(rows: Iterable[Row], times: Mapping[str, int]) -> list[Row]:
-    return list({row["alert_id"]: row for row in rows if times[row["alert_id"]] > 1}.values())
+def _repeated(rows: Iterable[Row], counts: Mapping[str, int]) -> list[Row]:
+    return list({row["alert_id"]: row for row in rows if counts[row["alert_id"]] > 1}.values())
 
 
 def _key(row: Row, names: Iterable[str]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Reading what came out: the truth files, alerting's log and database, and the topics of the jobs."""
+"""Read the truth files, and what came out: alerting's log and database, and the jobs' topics."""
 
 import sqlite3
 import time
@@ -11,8 +11,9 @@ from kafka import KafkaConsumer, TopicPartition
 from alerting.store import Counts, read_counts
 from demo.clickstream import KINDS, TOPICS
 from demo.comparison import Row
-from demo.verdict import Seen, Truth
+from demo.verdict import Actual, Truth
 from events.inventory import read_inventory
+from events.rules import Rules
 from events.settings import Settings
 from events.topics import (
     ACTION_COUNTS,
@@ -25,15 +26,22 @@ from events.topics import (
     Topic,
 )
 
-_ALL_COUNT = (DEAD_LETTERS, AD_ATTRIBUTION, USER_SESSIONS)
-_LAST_COUNTS = (RACK_TEMPERATURE, USER_TOTALS, ACTION_COUNTS)
-"""Topics in which a later record for a key replaces the earlier; in the others every record counts."""
-MOST_RECORDS = 10_000
-"""So many records are taken from Kafka at once."""
+_ALL_RECORDS_COUNT = (DEAD_LETTERS, AD_ATTRIBUTION, USER_SESSIONS)
+_LAST_RECORD_COUNTS = (RACK_TEMPERATURE, USER_TOTALS, ACTION_COUNTS)
+"""Topics in which a later record for a key replaces the earlier; in the others all count."""
+RECORDS_PER_POLL = 10_000
 
 
-def read_truth(racks: Path, clickstream: Path | None = None, inventory: Path | None = None) -> Truth:
-    """Read the producers' truth files: one, or that of the racks and that of the clickstream; and the inventory."""
+def read_truth(
+    racks: Path,
+    clickstream: Path | None = None,
+    inventory: Path | None = None,
+    rules: Rules | None = None,
+) -> Truth:
+    """Read the truth of the racks and of the clickstream; site outages follow from the other two.
+
+    One producer's truth file may hold both. `rules` are those that the jobs ran with.
+    """
     rows, summary = _truth_file(racks)
     more: dict[str, list[Row]] = {}
     if clickstream:
@@ -47,6 +55,7 @@ def read_truth(racks: Path, clickstream: Path | None = None, inventory: Path | N
         rows.get("window", []),
         {kind: more.get(kind, []) for kind in KINDS} if clickstream else {},
         read_inventory(inventory) if inventory else [],
+        rules or Rules(),
     )
 
 
@@ -59,19 +68,24 @@ def _truth_file(path: Path) -> tuple[dict[str, list[Row]], Row]:
 
 
 class Outputs:
-    """Follows the outputs while they are written, so that at the end little is left to read."""
+    """Reads the outputs while they are written, so that little is left to read at the end."""
 
     def __init__(self, settings: Settings, alert_log: Path, alert_database: Path) -> None:
         self._settings = settings
         self._alert_log = alert_log
         self._alert_database = alert_database
-        self._names = {settings.topic(topic): topic.name for topic in (*_ALL_COUNT, *_LAST_COUNTS, ALERTS)}
-        self._all: dict[str, list[bytes]] = {topic.name: [] for topic in _ALL_COUNT}
-        self._last: dict[str, dict[bytes, bytes]] = {topic.name: {} for topic in _LAST_COUNTS}
+        self._names = {
+            settings.topic(topic): topic.name
+            for topic in (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS, ALERTS)
+        }
+        self._all: dict[str, list[bytes]] = {topic.name: [] for topic in _ALL_RECORDS_COUNT}
+        self._last: dict[str, dict[bytes, bytes]] = {
+            topic.name: {} for topic in _LAST_RECORD_COUNTS
+        }
         self._alert_records: list[tuple[int, int, int, bytes]] = []
-        """Append time, partition and offset, by which the topic is ordered, and the value."""
-        self.latest = time.monotonic()
-        """When something came last."""
+        """Append time, partition, offset (the topic's order), and the value."""
+        self.latest_record_at = time.monotonic()
+        """When the last record arrived, on the monotonic clock."""
         self._consumer = KafkaConsumer(
             bootstrap_servers=settings.kafka_bootstrap_servers.split(","),
             enable_auto_commit=False,
@@ -79,14 +93,18 @@ class Outputs:
             auto_offset_reset="earliest",
         )
         self._consumer.assign(
-            [part for topic in (*_ALL_COUNT, *_LAST_COUNTS, ALERTS) for part in self._partitions(topic)]
+            [
+                part
+                for topic in (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS, ALERTS)
+                for part in self._partitions(topic)
+            ]
         )
 
-    def follow(self, wait_s: float) -> None:
-        """Take what the topics got; wait for something at most so long."""
-        batches = self._consumer.poll(timeout_ms=int(wait_s * 1000), max_records=MOST_RECORDS)
+    def poll(self, wait_s: float) -> None:
+        """Read the topics' new records; wait at most this long for one."""
+        batches = self._consumer.poll(timeout_ms=int(wait_s * 1000), max_records=RECORDS_PER_POLL)
         if batches:
-            self.latest = time.monotonic()
+            self.latest_record_at = time.monotonic()
         for part, records in batches.items():
             name = self._names[part.topic]
             for record in records:
@@ -100,40 +118,46 @@ class Outputs:
                     self._last[name][record.key] = record.value
 
     def has_alerts(self) -> bool:
-        """Tell whether alerting has logged one."""
+        """Tell whether alerting has logged an alert."""
         return self._alert_log.exists() and self._alert_log.stat().st_size > 0
 
-    def seen(self) -> Seen:
-        """Return all that came out so far."""
-        # A line that is just being written has no end yet.
-        logged = self._alert_log.read_bytes().rpartition(b"\n")[0] if self._alert_log.exists() else b""
+    def actual(self) -> Actual:
+        """Return all outputs so far."""
+        # A line that is being written has no end yet.
+        logged = (
+            self._alert_log.read_bytes().rpartition(b"\n")[0] if self._alert_log.exists() else b""
+        )
         counts = self._counts()
-        return Seen(
+        return Actual(
             _json_lines(logged),
             counts.malformed,
             counts.repeats,
             self._rows(DEAD_LETTERS),
             self._rows(RACK_TEMPERATURE),
             {kind: self._rows(topic) for kind, topic in TOPICS.items()},
-            [(msgspec.json.decode(value), append_ms) for append_ms, *_, value in sorted(self._alert_records)],
+            [
+                (msgspec.json.decode(value), append_ms)
+                for append_ms, *_, value in sorted(self._alert_records)
+            ],
         )
 
     def _rows(self, topic: Topic) -> list[Row]:
         values = self._all.get(topic.name) or self._last.get(topic.name, {}).values()
         return [msgspec.json.decode(value) for value in values]
 
-    def are_behind(self) -> bool:
-        """Tell whether the topics hold records that alerting, or this, has not taken."""
+    def has_unread_records(self) -> bool:
+        """Tell whether the topics hold records that alerting, or this object, has not read."""
         alerts, ours = self._partitions(ALERTS), list(self._consumer.assignment())
-        held = sum(self._consumer.end_offsets(alerts).values())  # the topic is new: offsets are counts
+        # The topic is new, so that its offsets are counts.
+        written = sum(self._consumer.end_offsets(alerts).values())
         counts = self._counts()
         ends = self._consumer.end_offsets(ours)
-        return held > counts.alerts + counts.repeats + counts.malformed or any(
+        return written > counts.alerts + counts.repeats + counts.malformed or any(
             (self._consumer.position(part) or 0) < ends[part] for part in ours
         )
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the connection to the broker."""
         self._consumer.close()
 
     def _counts(self) -> Counts:
@@ -143,7 +167,10 @@ class Outputs:
             return Counts()  # alerting has only just started
 
     def _partitions(self, topic: Topic) -> list[TopicPartition]:
-        return [TopicPartition(self._settings.topic(topic), number) for number in range(topic.partitions)]
+        return [
+            TopicPartition(self._settings.topic(topic), number)
+            for number in range(topic.partitions)
+        ]
 
 
 def _json_lines(data: bytes) -> list[dict[str, Any]]:
