@@ -1,1 +1,1 @@
-"""Load experiments: how fast, how late, how far; on this machine's loopback only, bounded, ending by themselves."""
+"""Load experiments on this machine: latency, throughput, capacity."""

@@ -1,4 +1,4 @@
-"""`python -m loadtest run|capacity|peers|report|compare|performance|speed|join`: load experiments on this machine."""
+"""`python -m loadtest`: run load plans, find capacities, compare engines, write reports."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,88 +8,111 @@ from rich.console import Console
 from rich.table import Table
 
 from events import cli, settings
-from loadtest.measure.result import RUN, Saved, load
-from loadtest.peers import PEERS, missing
+from loadtest.engines import ENGINES, missing
+from loadtest.measure.result import RUN, SavedRun, load
 from loadtest.plan import PLANS, Plan, load_plan, variants, without_engines
-from loadtest.promises import commands as promises
 from loadtest.reports import performance
-from loadtest.reports.compare import compare, only
+from loadtest.reports.compare import compare, select_variant
 from loadtest.reports.report import write_report
 from loadtest.run import find_capacity, run_plan
 
 app = cli.new_app(
-    "Load experiments. Everything runs on a broker of their own on this machine, and ends by itself."
+    "Load experiments. Each run starts and stops a broker of its own on this machine."
 )
 
-PlanFile = Annotated[str, typer.Argument(help="A plan: a YAML file, or the name of one in loadtest/plans.")]
+PlanFile = Annotated[
+    str, typer.Argument(help="A plan: a YAML file, or the name of one in loadtest/plans.")
+]
 Name = Annotated[
-    str | None, typer.Option(help="What the run is called; by default as its plan. One of that name goes.")
+    str | None,
+    typer.Option(help="Name of the run; by default the plan's. It replaces a run of that name."),
 ]
 RunFolder = Annotated[str, typer.Argument(help="The name of a run, or its folder.")]
-Compared = Annotated[
-    str, typer.Argument(help="The name of a run, or its folder; with :NAME one of its variants.")
+RunOrVariant = Annotated[
+    str, typer.Argument(help="The name of a run, or its folder; RUN:VARIANT for one variant.")
 ]
 
 
 @app.command("run")
-def run_command(plan: PlanFile, name: Name = None) -> None:
-    """Run a plan's points, and write their report. Exit 1 when a point is not valid; Ctrl-C leaves a report (130)."""
-    path = _plan(plan)
-    _run_points(load_plan(path), path, name)
+def run_command(
+    plans: Annotated[
+        list[str], typer.Argument(help="Plans: YAML files, or names of those in loadtest/plans.")
+    ],
+    name: Name = None,
+) -> None:
+    """Run the points of plans, and write a report for each.
+
+    Exit status 1 when a point is invalid or misses a target. Ctrl-C leaves a report (status 130).
+    """
+    if name and len(plans) > 1:
+        raise cli.UserFacingError("--name names the run of one plan, but several are given.")
+    loaded = [(load_plan(path), path) for path in map(_plan_path, plans)]
+    failed = [
+        path.stem
+        for plan, path in loaded
+        if not run_plan(plan, path, _run_folder(name or path.stem))
+    ]
+    if failed:
+        raise cli.UserFacingError(
+            f"{', '.join(failed)}: a point is invalid or missed a target; the report says why."
+        )
 
 
 @app.command("capacity")
 def capacity_command(plan: PlanFile, name: Name = None) -> None:
-    """Search the highest rate that the jobs sustain, within the plan's bounds, and write a report."""
-    path = _plan(plan)
-    _search(load_plan(path), path, name)
+    """Find the highest rate that the jobs sustain within the plan's bounds; write a report."""
+    path = _plan_path(plan)
+    _find_capacity(load_plan(path), path, name)
 
 
-@app.command("peers")
-def peers_command(
+@app.command("engines")
+def engines_command(
     plan: Annotated[
-        str, typer.Argument(help="A plan whose variants name engines, or the name of one in loadtest/plans.")
-    ] = "peers-catch-up",
+        str,
+        typer.Argument(
+            help="A plan whose variants name engines, or the name of one in loadtest/plans."
+        ),
+    ] = "engines-catch-up",
     name: Name = None,
     install: Annotated[
-        bool, typer.Option("--install", help="First fetch and build the engines that are missing.")
+        bool, typer.Option("--install", help="First fetch and build the missing engines.")
     ] = False,
 ) -> None:
-    """Run the overheating rule in this project and in other engines, on the same load, checked by the same truth.
+    """Compare this project's overheating rule with other engines on the same load and truth.
 
-    The engines are optional: those that are not installed are named and left out.
+    The engines are optional: missing engines are listed and skipped.
     """
-    path = _plan(plan)
+    path = _plan_path(plan)
     wanted = load_plan(path)
-    engines = {own.engine for _, own in variants(wanted)}
-    for engine in missing(engines) if install else ():
+    names = {own.engine for _, own in variants(wanted)}
+    for engine in missing(names) if install else ():
         typer.echo(f"loadtest: installing {engine}", err=True)
-        PEERS[engine].install()
-    present, absent = without_engines(wanted, missing(engines))
+        ENGINES[engine].install()
+    present, absent = without_engines(wanted, missing(names))
     for variant in absent:
-        typer.echo(f"loadtest: {variant} is left out: its engine is not installed (--install).", err=True)
+        typer.echo(
+            f"loadtest: skipping {variant}: its engine is not installed (--install).", err=True
+        )
     if present.capacity:
-        _search(present, path, name)
-    else:
-        _run_points(present, path, name)
+        _find_capacity(present, path, name)
+    elif not run_plan(present, path, _run_folder(name or path.stem)):
+        raise cli.UserFacingError("a point is invalid or missed a target; the report says why.")
 
 
 @app.command("report")
 def report_command(run: RunFolder) -> None:
     """Write a run's report again: the page, the plots and the tables."""
-    typer.echo(write_report(_run(run)))
+    typer.echo(write_report(_existing_run(run)))
 
 
 @app.command("compare")
-def compare_command(a: Compared, b: Compared) -> None:
-    """Compare the points of the same label of two runs, or variants, with 95 % intervals over their repeats."""
-    table = Table("point", "figure", f"A: {a}", f"B: {b}", "")
-    found = list(compare(_part(a), _part(b)))
-    if not found:
-        raise cli.PersonError(
-            f"{a} and {b} have no valid point of the same label: there is nothing to compare."
-        )
-    for each in found:
+def compare_command(a: RunOrVariant, b: RunOrVariant) -> None:
+    """Compare points with the same label of two runs or variants, with 95 % intervals."""
+    table = Table("point", "metric", f"A: {a}", f"B: {b}", "")
+    differences = list(compare(_run_or_variant(a), _run_or_variant(b)))
+    if not differences:
+        raise cli.UserFacingError(f"{a} and {b} have no valid point with the same label.")
+    for each in differences:
         table.add_row(each.label, each.metric, str(each.a), str(each.b), each.verdict)
     Console(soft_wrap=True).print(table)
 
@@ -97,48 +120,36 @@ def compare_command(a: Compared, b: Compared) -> None:
 @app.command("performance")
 def performance_command(
     runs: Annotated[list[str], typer.Argument(help="The names of runs, or their folders.")],
-    page: Annotated[Path, typer.Option(help="The page whose rows are written.")] = Path(
-        "docs/performance.md"
-    ),
+    page: Annotated[Path, typer.Option(help="The page to update.")] = Path("docs/performance.md"),
 ) -> None:
-    """Write the rows of these runs into the page of performance, in place of what it has of them."""
-    performance.update(page, [load(_run(run)) for run in runs])
+    """Write the rows of these runs into docs/performance.md, replacing rows of the same name."""
+    performance.update(page, [load(_existing_run(run)) for run in runs])
 
 
-app.command("speed")(promises.speed_command)
-app.command("join")(promises.join_command)
+def _find_capacity(plan: Plan, path: Path, name: str | None) -> None:
+    for variant, rate in find_capacity(plan, path, _run_folder(name or path.stem)).items():
+        found = f"{rate:,.0f} events/s" if rate else "the lowest rate was not sustained"
+        typer.echo(f"{variant or path.stem}: {found}")
 
 
-def _search(plan: Plan, path: Path, name: str | None) -> None:
-    for variant, rate in find_capacity(plan, path, _folder(name or path.stem)).items():
-        typer.echo(
-            f"{variant or path.stem}: {f'{rate:,.0f} events/s' if rate else 'not even the lowest rate held'}"
-        )
-
-
-def _run_points(plan: Plan, path: Path, name: str | None) -> None:
-    if not run_plan(plan, path, _folder(name or path.stem)):
-        raise cli.PersonError("not every point is valid: the report says which and why.")
-
-
-def _plan(text: str) -> Path:
+def _plan_path(text: str) -> Path:
     path = Path(text)
-    own = PLANS / f"{text}.yaml"
-    return own if own.exists() and not path.is_file() else path
+    named = PLANS / f"{text}.yaml"
+    return named if named.exists() and not path.is_file() else path
 
 
-def _folder(name: str) -> Path:
+def _run_folder(name: str) -> Path:
     return settings.load().rackstream_home / "load" / name
 
 
-def _part(text: str) -> Saved:
+def _run_or_variant(text: str) -> SavedRun:
     name, _, variant = text.partition(":")
-    saved = load(_run(name))
-    return only(saved, variant) if variant else saved
+    saved = load(_existing_run(name))
+    return select_variant(saved, variant) if variant else saved
 
 
-def _run(text: str) -> Path:
-    return Path(text) if (Path(text) / RUN).exists() else _folder(text)
+def _existing_run(text: str) -> Path:
+    return Path(text) if (Path(text) / RUN).exists() else _run_folder(text)
 
 
 if __name__ == "__main__":

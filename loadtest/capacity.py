@@ -1,75 +1,81 @@
-"""How far does it go? The highest rate that is sustained: by doubling until it is not, then by halving the gap."""
+"""Capacity: the highest sustained rate, by doubling until one fails, then halving the gap."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from loadtest.measure.gates import duration
 from loadtest.measure.result import PointResult
-from loadtest.plan import Bounds
+from loadtest.plan import CapacityBounds
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The highest rate that held (None: not even the lowest did), and the lowest that did not (None: all held)."""
+class SearchResult:
+    """The highest sustained rate and the lowest failed rate; None where there is none."""
 
-    held: float | None
-    broke: float | None
+    sustained: float | None
+    failed: float | None
 
 
-def search(holds: Callable[[float], bool], bounds: Bounds) -> Found:
-    """Search from `low` to `high`; what held at a rate is taken to hold below it."""
-    held: float | None = None
-    broke: float | None = None
+def search(sustains: Callable[[float], bool], bounds: CapacityBounds) -> SearchResult:
+    """Search from `low` to `high`; below a sustained rate all rates count as sustained."""
+    sustained: float | None = None
+    failed: float | None = None
     rate = bounds.low
-    while broke is None:
-        if not holds(rate):
-            broke = rate
+    while failed is None:
+        if not sustains(rate):
+            failed = rate
         elif rate == bounds.high:
-            return Found(rate, None)
+            return SearchResult(rate, None)
         else:
-            held, rate = rate, min(rate * 2, bounds.high)
-    if held is None:
-        return Found(None, broke)
-    while broke / held > 1 + bounds.precision:
-        middle = two_digits((held * broke) ** 0.5)
-        if not held < middle < broke:
+            sustained, rate = rate, min(rate * 2, bounds.high)
+    if sustained is None:
+        return SearchResult(None, failed)
+    while failed / sustained > 1 + bounds.precision:
+        middle = round_rate((sustained * failed) ** 0.5)
+        if not sustained < middle < failed:
             break
-        if holds(middle):
-            held = middle
+        if sustains(middle):
+            sustained = middle
         else:
-            broke = middle
-    return Found(held, broke)
+            failed = middle
+    return SearchResult(sustained, failed)
 
 
-def two_digits(rate: float) -> float:
-    """Return the rate to two digits and a half: 20,000, 28,000, 28,500; readers remember those."""
+def round_rate(rate: float) -> float:
+    """Return the rate rounded to two and a half digits: 20,000, 28,000, 28,500."""
     step = 10.0 ** (len(f"{rate:.0f}") - 2) / 2
     return round(rate / step) * step
 
 
-def most(outcomes: Iterator[list[str]], repeats: int) -> bool:
-    """Tell whether more than half of the repeats held (gave no complaint), without running more than it takes."""
-    held = broke = 0
-    for complaints in outcomes:
-        held, broke = held + (not complaints), broke + bool(complaints)
-        if 2 * held > repeats or 2 * broke >= repeats:
+def majority_sustains(outcomes: Iterator[list[str]], repeats: int) -> bool:
+    """Return whether more than half of the repeats had no violation, running as few as needed."""
+    sustained = failed = 0
+    for violated in outcomes:
+        sustained, failed = sustained + (not violated), failed + bool(violated)
+        if 2 * sustained > repeats or 2 * failed >= repeats:
             break
-    return 2 * held > repeats
+    return 2 * sustained > repeats
 
 
-def complaints(point: PointResult, bounds: Bounds) -> list[str]:
-    """Say why a point's rate is not sustained; nothing when it is."""
+def violations(point: PointResult, bounds: CapacityBounds) -> list[str]:
+    """Return why a point's rate is not sustained; empty when it is."""
     if not point.valid:
         return point.reasons
     found = []
     if point.lag_slope is None:
-        found.append("there are too few batches or outputs to see whether the lag grows")
-    elif point.lag_slope > bounds.slope * point.rate:
-        found.append(f"the lag grows by {point.lag_slope:,.0f} records/s")
-    latency = point.from_schedule or point.past_window
+        found.append("too few batches or outputs to measure the lag's growth")
+    elif point.lag_slope > bounds.lag_growth * point.rate:
+        found.append(
+            f"the lag grows by {point.lag_slope:,.0f} records/s, "
+            f"limit {bounds.lag_growth * point.rate:,.0f}"
+        )
+    latency = point.from_schedule or point.window_delay
     if latency is None:
         found.append("no latency was measured")
     elif latency.p99 > bounds.p99_ms:
-        found.append(f"p99 is {latency.p99:,.0f} ms, above {bounds.p99_ms:,.0f}")
+        found.append(f"p99 {duration(latency.p99)}, limit {duration(bounds.p99_ms)}")
     if (point.late_per_s or 0.0) > bounds.late_per_s:
-        found.append(f"{point.late_per_s:,.0f} records/s are dropped as late")
+        found.append(
+            f"{point.late_per_s:,.0f} records/s dropped as late, limit {bounds.late_per_s:,.0f}"
+        )
     return found

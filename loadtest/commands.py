@@ -1,4 +1,4 @@
-"""With which words are a point's programs started? Their files lie in the point's folder."""
+"""The command lines of a point's programs; their files are in the point's folder."""
 
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,19 @@ CHECKPOINT, PROGRESS = "checkpoint", "progress.jsonl"
 
 
 def write_scenario(point: Point, folder: Path) -> None:
-    """Write what the other commands name."""
+    """Write the producer's scenario, which the other commands name."""
     text = yaml.safe_dump(scenario(point), sort_keys=False)
     (folder / SCENARIO).write_text(text, encoding="utf-8")
 
 
 def world(folder: Path) -> list[str]:
-    """Return the command that writes the inventory, which the jobs read when they start."""
-    return ["producer", "world", f"--scenario={folder / SCENARIO}", f"--inventory={folder / INVENTORY}"]
+    """Return the command that writes the inventory, which the jobs read at their start."""
+    return [
+        "producer",
+        "world",
+        f"--scenario={folder / SCENARIO}",
+        f"--inventory={folder / INVENTORY}",
+    ]
 
 
 def producer(point: Point, folder: Path) -> list[str]:
@@ -29,17 +34,21 @@ def producer(point: Point, folder: Path) -> list[str]:
     return [
         *("producer", "run", f"--scenario={folder / SCENARIO}"),
         *([f"--truth={folder / TRUTH}"] if settings.truth else []),
-        *([f"--alerts-of={','.join(rules)}"] if settings.truth and (rules := settings.rules) else []),
+        *(
+            [f"--alerts-of={','.join(rules)}"]
+            if settings.truth and (rules := settings.rules)
+            else []
+        ),
         *(["--flush"] if settings.flush else []),
     ]
 
 
 def jobs(point: Point, folder: Path) -> list[str]:
-    """Return the command that runs the jobs: a catch-up in micro-batches ends by itself."""
+    """Return the command that runs the jobs; a catch-up in micro-batches ends when all is read."""
     settings = point.settings
     return [
         *("spark_jobs", "run", *settings.jobs),
-        f"--trigger={'available-now' if settings.ends_itself else settings.trigger}",
+        f"--trigger={'available-now' if settings.terminates else settings.trigger}",
         f"--checkpoint-root={folder / CHECKPOINT}",
         f"--inventory={folder / INVENTORY}",
         f"--progress={folder / PROGRESS}",
@@ -49,8 +58,8 @@ def jobs(point: Point, folder: Path) -> list[str]:
     ]
 
 
-def peer(folder: Path, servers: str, prefix: str) -> list[str]:
-    """Return the options that every peer takes."""
+def engine_options(folder: Path, servers: str, prefix: str) -> list[str]:
+    """Return the options that every engine takes."""
     return [
         *("--bootstrap", servers),
         *("--prefix", prefix),

@@ -1,4 +1,4 @@
-"""On which machine, with which versions? Read at the start of a run; nothing that names the machine or its owner."""
+"""The machine and its versions, without anything that identifies the machine or its owner."""
 
 import platform
 import subprocess
@@ -13,22 +13,24 @@ PACKAGES = ("pyspark", "confluent-kafka", "pyarrow", "numpy", "hdrhistogram")
 
 
 def describe() -> dict[str, str]:
-    """Return what a figure depends on, in words."""
+    """Return the facts that results depend on."""
     memory_gib = psutil.virtual_memory().total / 2**30
-    said = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
+    output = subprocess.run(
+        [java(), "-version"], capture_output=True, text=True, check=False
+    ).stderr
     return {
         "processors": f"{psutil.cpu_count()} ({_processor()})",
         "memory": f"{memory_gib:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "java": said.partition("\n")[0].partition('"')[2].partition('"')[0],
+        "java": output.partition("\n")[0].partition('"')[2].partition('"')[0],
         "clock": "one machine, one clock for producer, broker and consumer",
         **{package: version(package) for package in PACKAGES},
     }
 
 
 def busy_percent(seconds: float = 1.0) -> float:
-    """Return how much of all processors is taken at the moment, in percent."""
+    """Return the current CPU use of all processors in percent."""
     return float(psutil.cpu_percent(seconds))
 
 

@@ -1,7 +1,7 @@
-"""What does a load plan say? Jobs, load, variants and bounds, checked; and the points that follow of it.
+"""Load plans: what a run measures, read from YAML and checked, and the points that follow from it.
 
-A point is one run at one rate of one variant. Variants run in alternating order, so that what the machine does
-meanwhile does not fall on one of them.
+A point is one run of one variant at one rate. Variants run in alternating order, so that changes of
+the machine over time do not fall on one of them.
 """
 
 import re
@@ -13,126 +13,162 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from events.cli import PersonError
+from events.cli import UserFacingError
 from events.yaml_files import line_of, read_yaml
 from producer.faults import AnyFault, check_together
-from producer.shape import AnyShape
-from producer.streams import TOPICS, Stream
-from producer.world import MAX_RACKS
+from producer.pacing.shape import AnyShape
+from producer.streams.stream_set import STREAM_PLANS, Stream
+from producer.world.racks import MAX_RACKS
 from spark_jobs.registry import JOBS
 
 Trigger = Literal["real-time", "micro-batch"]
 Engine = Literal["spark", "kafka-streams", "flink", "quix", "bytewax"]
-"""What decides: this project's jobs, or one of the peers in `loadtest/peers`."""
+"""What runs the rule: this project's Spark jobs, or an engine of `loadtest/engines`."""
 Sender = Literal["producer", "producer-performance"]
-"""What sends: this project's producer, or the one that Kafka measures itself with."""
+"""What sends: this project's producer, or Kafka's own benchmark, ProducerPerformance."""
 Rate = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(gt=0, lt=1)]
 PLANS = Path(__file__).parent / "plans"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$"
-"""What is part of folders' names."""
+"""The form of names that become part of folder names."""
 INTERVALS = ("--window", "--slide", "--watermark", "--gap")
+NO_DEAD_LETTERS = "--no-dead-letters"
 INTERVAL = re.compile(r"^\d+ (millisecond|second|minute|hour|day)s?$")
 
 
-_SENT = {kind.topic for kinds in TOPICS.values() for kind in kinds}
-RULES = {job.name: job.rule().name for job in JOBS.values() if job.rule and job.source in _SENT}
-"""Which rule's alerts a job writes, of those that follow from what the producer sends."""
+_SENT = {kind.topic for kinds in STREAM_PLANS.values() for kind in kinds}
+RULES = {job.name: job.rule().name for job in JOBS.values() if job.rule and {*job.sources} <= _SENT}
+"""The rule whose alerts each job writes, for jobs that read what the producer sends."""
 
 
 class Gates(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """What a point must hold to count as measured."""
+    """The limits that a point must keep to be a valid measurement."""
 
-    slip_ms: Annotated[float, Meta(gt=0)] = 250.0
-    """99 of 100 records must be in the topic so soon after their scheduled time."""
+    schedule_lag_ms: Annotated[float, Meta(gt=0)] = 250.0
+    """99 % of the records must be appended this soon after their scheduled time."""
     tail_s: Annotated[float, Meta(gt=0)] | None = None
-    """The last output comes so soon after the last record; by default 10 s in Real-time Mode, 90 s in micro-batches."""
-    outputs: Annotated[int, Meta(ge=0)] = 100
-    """So few latencies are no distribution."""
+    """The last output must follow the last record within this time; by default 10 s in Real-time
+    Mode, 90 s in micro-batches."""
+    min_latencies: Annotated[int, Meta(ge=0)] = 100
+    """With fewer latencies there is no distribution."""
 
 
-class Bounds(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """What `capacity` looks for: the highest rate from `low` to `high` that stays within all of these."""
+class Targets(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """What a valid point should reach; a missed target makes the run exit with status 1."""
+
+    p50_ms: Annotated[float, Meta(gt=0)] | None = None
+    p99_ms: Annotated[float, Meta(gt=0)] | None = None
+    max_ms: Annotated[float, Meta(gt=0)] | None = None
+    """The highest latency."""
+    warm_records_per_s: Annotated[float, Meta(gt=0)] | None = None
+    """The throughput of a catch-up after its first batch."""
+    lag_growth: Annotated[float, Meta(gt=0)] | None = None
+    """The lag may grow by this share of the rate: the job keeps up."""
+
+
+class CapacityBounds(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """The bounds of `capacity`: the highest rate from `low` to `high` within all limits."""
 
     low: Rate
     high: Rate
     p99_ms: Annotated[float, Meta(gt=0)]
     precision: Annotated[float, Meta(ge=0.01, le=1)] = 0.1
-    """The search ends when the rates that did and did not hold are nearer to each other than this share."""
-    slope: Annotated[float, Meta(gt=0)] = 0.01
-    """The lag may grow by this share of the load."""
+    """The search ends when the sustained and the failed rate differ by less than this share."""
+    lag_growth: Annotated[float, Meta(gt=0)] = 0.01
+    """The lag may grow by this share of the rate."""
     late_per_s: Annotated[float, Meta(ge=0)] = 100.0
-    """So many records a second may be dropped as late."""
+    """This many records a second may be dropped as late."""
 
 
-class Settings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """What a point runs, and what a variant may change of it."""
+class PointSettings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """What a point runs; a variant may override most of it."""
 
     jobs: tuple[str, ...]
-    """None of them: only the sending of `count` records is measured."""
+    """The jobs; with none, the point measures only how fast `count` records are sent."""
     engine: Engine = "spark"
     sender: Sender = "producer"
     senders: Annotated[int, Meta(ge=1, le=8)] = 1
-    """Processes that send side by side, where there are no jobs."""
+    """Producer processes that send in parallel, in plans without jobs."""
     trigger: Trigger = "real-time"
     rate: Rate | Annotated[tuple[Rate, ...], Meta(min_length=1)] = 1000.0
-    """Events a second, all streams together; several are a point each. With a shape, the mean."""
+    """Events per second over all streams, a point per rate. With a shape it is the mean rate."""
     shape: AnyShape | None = None
     count: Count | None = None
-    """Catch-up: so many events are there before the jobs start; there is no rate then."""
-    kill_at: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """Of a catch-up in micro-batches: when this share is read, the jobs die as by a power cut, and start again."""
+    """Catch-up: this many events are in the topics before the jobs start; there is no rate."""
+    kill_at: Share | Annotated[tuple[Share, ...], Meta(min_length=1)] | None = None
+    """Kill and restart the micro-batch jobs when they have read this share, or these shares."""
     warm_up: Seconds = 20.0
-    """Seconds of load that are not measured."""
+    """Seconds of load before the measurement."""
     duration: Annotated[float, Meta(gt=0)] = 60.0
-    """Seconds of load that are measured."""
+    """Seconds of measured load."""
     partitions: Annotated[int, Meta(ge=4, le=64)] = 4
-    """Of each input topic."""
+    """Partitions of each input topic."""
     state_partitions: Annotated[int, Meta(ge=1, le=1000)] = 4
     racks: Annotated[int, Meta(ge=1, le=MAX_RACKS)] = 400
     seed: int = 1
     time_scale: Annotated[float, Meta(gt=0)] = 1.0
     flush: bool = False
-    """End with records that close windows and joins."""
+    """Send a final record per topic to close open windows, sessions and joins."""
+    idle_s: Annotated[float, Meta(gt=0)] | None = None
+    """End the point after this time without output; by default once all records are read."""
     faults: tuple[AnyFault, ...] = ()
     options: tuple[str, ...] = ()
-    """More of `python -m spark_jobs run`, such as `--window=10 seconds`."""
+    """More options of `python -m spark_jobs run`, such as `--window=10 seconds`."""
     conf: dict[str, str] = {}
-    """Spark's settings."""
+    """Spark settings."""
     truth: bool = True
-    """Compare what came out with what had to. It costs the producer more, and minutes for millions of records."""
+    """Compare actual with expected output. This slows the producer, by minutes for millions of
+    records."""
+    targets: Targets = Targets()
 
     @property
-    def ends_itself(self) -> bool:
-        """Whether the jobs end when they have read all there is: a catch-up in micro-batches."""
+    def terminates(self) -> bool:
+        """Whether the jobs end by themselves: in a catch-up in micro-batches."""
         return bool(self.count) and self.trigger == "micro-batch"
 
-    def count_of(self, sender: int) -> int:
-        """Return how many of the records a sender sends, of those numbered from 0."""
+    @property
+    def kills(self) -> tuple[float, ...]:
+        """The shares of the records after which the jobs are killed, in order."""
+        shares = self.kill_at if isinstance(self.kill_at, tuple) else (self.kill_at,)
+        return tuple(sorted(share for share in shares if share is not None))
+
+    def count_for_sender(self, sender: int) -> int:
+        """Return how many of the records a sender sends; senders are numbered from 0."""
         return ((self.count or 0) + self.senders - 1 - sender) // self.senders
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """The producer's streams that the jobs read; where there are none, readings."""
+        """The producer's streams that the jobs read; without jobs, readings."""
         if not self.jobs:
             return ("racks",)
-        read = {topic for name in self.jobs for topic in (JOBS[name].source, *JOBS[name].more_sources)}
-        return tuple(stream for stream, kinds in TOPICS.items() if any(kind.topic in read for kind in kinds))
+        jobs = [JOBS[name] for name in self.jobs]
+        read = {topic for job in jobs for topic in job.topics_read(job.options())}
+        return tuple(
+            stream
+            for stream, kinds in STREAM_PLANS.items()
+            if any(kind.topic in read for kind in kinds)
+        )
+
+    @property
+    def reports(self) -> bool:
+        """Whether the run reports the dead letters of its topics."""
+        return bool(self.jobs) and self.engine == "spark" and NO_DEAD_LETTERS not in self.options
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The rules of the jobs' alerts, as far as readings say what must come of them."""
+        """The rules whose alerts the producer's truth predicts for these jobs."""
         return tuple(RULES[name] for name in self.jobs if name in RULES)
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """The rates, one after the other."""
+        """The rates in order."""
         return self.rate if isinstance(self.rate, tuple) else (self.rate,)
 
 
 class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """What one of several compared set-ups has of its own; what is not given is the plan's."""
+    """One of several compared configurations: its name, and what it overrides of the plan."""
 
     name: Annotated[str, Meta(pattern=NAME)]
     jobs: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
@@ -148,146 +184,174 @@ class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     faults: tuple[AnyFault, ...] | None = None
     options: tuple[str, ...] | None = None
     conf: dict[str, str] | None = None
+    targets: Targets | None = None
 
 
-class Plan(Settings, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """A whole plan: what a point runs, how often, in which variants, and what counts."""
+class Plan(PointSettings, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """A plan: what its points run, how often, in which variants, and within which limits."""
 
     description: str = ""
     repeats: Count = 1
     variants: tuple[Variant, ...] = ()
     gates: Gates = Gates()
-    capacity: Bounds | None = None
+    capacity: CapacityBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run: a variant (empty where the plan has none) at a rate (0: catch-up), and which repeat it is, from 0."""
+    """One run of a variant (empty without variants) at a rate (0 for a catch-up).
+
+    Repeats are numbered from 0.
+    """
 
     variant: str
     rate: float
     repeat: int
-    settings: Settings
+    settings: PointSettings
 
     @property
     def label(self) -> str:
-        """What the point is called in reports, the repeat aside: `real-time 2,000/s`."""
-        load = f"{self.rate:,.0f}/s" if self.rate else f"{self.settings.count or 0:,} at once"
+        """The point's name in reports, without its repeat: `real-time 2,000/s`."""
+        load = f"{self.rate:,.0f}/s" if self.rate else f"backlog of {self.settings.count or 0:,}"
         return f"{self.variant} {load}".strip()
 
     @property
     def folder(self) -> str:
-        """What the folder of its files is called."""
+        """The name of its folder."""
         load = f"{self.rate:.0f}" if self.rate else "catch-up"
         return "-".join(filter(None, [self.variant, load, f"r{self.repeat + 1}"]))
 
     @property
     def seconds(self) -> float:
-        """How long its load lasts; 0 in catch-up, which ends when it is done."""
+        """How long its load lasts; 0 for a catch-up, which ends when all is read."""
         return 0.0 if self.settings.count else self.settings.warm_up + self.settings.duration
 
     @property
     def records(self) -> int:
-        """How many events it sends, copies aside."""
+        """How many events it sends, without duplicates."""
         return self.settings.count or int(self.rate * self.seconds)
 
 
-def to_type(path: Path) -> str:
-    """Return what a person types for a plan: the name alone of one that is here."""
+def plan_argument(path: Path) -> str:
+    """Return the command line argument for a plan: its name if it is in loadtest/plans."""
     return path.stem if path.parent == PLANS else str(path)
 
 
 def load_plan(path: Path) -> Plan:
-    """Read a plan; raise `PersonError` that names the line of what is wrong."""
+    """Read a plan; raise `UserFacingError` that names the line of a mistake."""
     plan, root = read_yaml(path, Plan, "the load plan", "PLAN")
 
-    def place(key: str) -> str:
+    def position(key: str) -> str:
         return f"line {line_of(root, key)} of the load plan {path} ({key})"
 
     for key, settings in [
         ("", plan),
-        *((f"variants[{i}].", _of(plan, v)) for i, v in enumerate(plan.variants)),
+        *((f"variants[{i}].", _settings_of(plan, v)) for i, v in enumerate(plan.variants)),
     ]:
-        for name, complaint in _complaints(settings):
-            raise PersonError(f"{place(key + name)}: {complaint}.")
+        for name, problem in _problems(settings):
+            raise UserFacingError(f"{position(key + name)}: {problem}.")
     names = [variant.name for variant in plan.variants]
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise PersonError(f"{place(f'variants[{i}].name')}: there is another variant {name!r}.")
+            raise UserFacingError(
+                f"{position(f'variants[{i}].name')}: another variant has the name {name!r}."
+            )
     if plan.capacity and plan.capacity.low >= plan.capacity.high:
-        raise PersonError(f"{place('capacity.low')}: it is not below high, {plan.capacity.high:g}.")
+        raise UserFacingError(
+            f"{position('capacity.low')}: low must be below high, {plan.capacity.high:g}."
+        )
     return plan
 
 
 def points(plan: Plan) -> Iterator[Point]:
-    """Return the plan's points in the order of running: variants forwards in one repeat, backwards in the next."""
+    """Yield the plan's points in running order.
+
+    Variants run forwards in one repeat and backwards in the next.
+    """
     for repeat in range(plan.repeats):
-        several = variants(plan) if repeat % 2 == 0 else variants(plan)[::-1]
+        ordered = variants(plan) if repeat % 2 == 0 else variants(plan)[::-1]
         for rate in plan.rates:
-            for name, settings in several:
+            for name, settings in ordered:
                 if not settings.count:
                     yield Point(name, rate, repeat, settings)
-                elif rate == plan.rates[0]:  # of a catch-up there is one, whatever rates others have
+                elif rate == plan.rates[0]:  # a catch-up has one point, whatever the rates
                     yield Point(name, 0.0, repeat, settings)
 
 
-def variants(plan: Plan) -> list[tuple[str, Settings]]:
-    """Return the variants by name with all that they run; one without a name where the plan has none."""
-    return [(variant.name, _of(plan, variant)) for variant in plan.variants] or [("", plan)]
+def variants(plan: Plan) -> list[tuple[str, PointSettings]]:
+    """Return each variant's name and settings; one unnamed variant where the plan has none."""
+    return [(variant.name, _settings_of(plan, variant)) for variant in plan.variants] or [
+        ("", plan)
+    ]
 
 
 def without_engines(plan: Plan, missing: Container[str]) -> tuple[Plan, list[str]]:
-    """Return the plan without the variants whose engine is missing, and their names."""
+    """Return the plan without variants whose engine is missing, and the names of those."""
     absent = [name for name, settings in variants(plan) if settings.engine in missing]
     if not absent:
         return plan, []
-    left = tuple(variant for variant in plan.variants if variant.name not in absent)
-    if not left:
-        raise PersonError("none of the plan's engines is installed: add --install.")
-    return msgspec.structs.replace(plan, variants=left), absent
+    remaining = tuple(variant for variant in plan.variants if variant.name not in absent)
+    if not remaining:
+        raise UserFacingError("none of the plan's engines is installed: add --install.")
+    return msgspec.structs.replace(plan, variants=remaining), absent
 
 
-def _of(plan: Plan, variant: Variant) -> Settings:
+def _settings_of(plan: Plan, variant: Variant) -> PointSettings:
     own = msgspec.structs.asdict(variant)
     del own["name"]
-    return msgspec.structs.replace(plan, **{key: value for key, value in own.items() if value is not None})
+    return msgspec.structs.replace(
+        plan, **{key: value for key, value in own.items() if value is not None}
+    )
 
 
-def _complaints(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield what cannot be, as (key, complaint)."""
-    for i, name in enumerate(settings.jobs):
-        if name not in JOBS:
-            yield f"jobs[{i}]", f"there is no job {name!r}, but {', '.join(JOBS)}"
-        elif settings.trigger not in JOBS[name].plans:
-            yield "trigger", f"{name} cannot run as {settings.trigger}"
-        elif JOBS[name].sink is None:
-            yield f"jobs[{i}]", f"{name} writes files, which nothing here can follow"
-        elif not {JOBS[name].source, *JOBS[name].more_sources} <= _SENT:
-            yield f"jobs[{i}]", f"{name} reads what other jobs write, which no producer sends"
-    if not settings.jobs:
-        if not settings.count:
-            yield "jobs", "without any only the sending is measured, of as many records as count says"
-        if settings.truth:
-            yield "jobs", "without any there is nothing to compare: set truth to false"
-    elif settings.sender != "producer" or settings.senders > 1:
-        yield "sender" if settings.sender != "producer" else "senders", "only a plan without jobs has others"
+def _problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
+    """Yield each contradiction as (key, sentence)."""
+    yield from _job_problems(settings)
+    yield from _engine_problems(settings)
     if settings.count and settings.shape:
-        yield "shape", "a catch-up (count) has no rate that could have a shape"
-    if settings.kill_at and not settings.ends_itself:
-        yield "kill_at", "only a catch-up (count) in micro-batches is killed"
-    if settings.engine != "spark":
-        if settings.jobs != ("overheating",):
-            yield "jobs", f"{settings.engine} has one job, overheating"
-        for key in ("options", "conf"):
-            if getattr(settings, key):
-                yield key, f"it is Spark's, and means nothing to {settings.engine}"
-        if settings.trigger != "real-time":
-            yield "trigger", f"{settings.engine} has no micro-batches"
+        yield "shape", "a catch-up (count) has no rate, so it cannot have a shape"
+    if settings.kill_at and settings.trigger != "micro-batch":
+        yield "kill_at", "only micro-batch jobs can be killed"
+    if settings.count and len(settings.kills) > 1:
+        yield "kill_at", "a catch-up (count) is killed once"
     for text in settings.options:
         name, _, value = text.partition("=")
         if name in INTERVALS and not INTERVAL.match(value):
             yield "options", f"{text!r} is not of the form {name}=10 minutes"
     try:
         check_together(settings.faults, settings.streams)
-    except PersonError as error:
+    except UserFacingError as error:
         yield "faults", str(error).rstrip(".")
+
+
+def _job_problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
+    for i, name in enumerate(settings.jobs):
+        if name not in JOBS:
+            yield f"jobs[{i}]", f"unknown job {name!r}; the jobs are {', '.join(JOBS)}"
+        elif settings.trigger not in JOBS[name].plans:
+            yield "trigger", f"{name} does not support {settings.trigger}"
+        elif JOBS[name].sink is None:
+            yield f"jobs[{i}]", f"{name} writes files, which load plans cannot observe"
+        elif not {*JOBS[name].sources} <= _SENT:
+            yield f"jobs[{i}]", f"{name} reads other jobs' output, which the producer does not send"
+    if not settings.jobs:
+        if not settings.count:
+            yield "jobs", "a plan without jobs measures only sending, and needs a count"
+        if settings.truth:
+            yield "jobs", "a plan without jobs has no output to compare: set truth to false"
+    elif settings.sender != "producer":
+        yield "sender", "only a plan without jobs can change the sender"
+    elif settings.senders > 1:
+        yield "senders", "only a plan without jobs can have several senders"
+
+
+def _engine_problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
+    if settings.engine == "spark":
+        return
+    if settings.jobs != ("overheating",):
+        yield "jobs", f"{settings.engine} runs one job, overheating"
+    for key in ("options", "conf"):
+        if getattr(settings, key):
+            yield key, f"only Spark has this setting, {settings.engine} does not"
+    if settings.trigger != "real-time":
+        yield "trigger", f"{settings.engine} has no micro-batches"

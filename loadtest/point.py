@@ -1,7 +1,8 @@
-"""One point: fresh topics and checkpoints, the programs around them, the load, the end of it, and what it says.
+"""One point: fresh topics and checkpoints, the programs, the load, and the result.
 
-Each program is a process of its own: collector, jobs, producer. The jobs run before the first record is sent, so that
-no backlog of their start is measured; in a catch-up all records are there before the jobs start.
+Each program is a process of its own: collector, jobs, producer. The jobs run before the first
+record is sent, so that no backlog of their start is measured. In a catch-up all records are in the
+topics before the jobs start.
 """
 
 import shutil
@@ -14,254 +15,323 @@ from pathlib import Path
 from typing import Any
 
 from broker.server import RunningBroker
-from events.cli import PersonError
+from events.cli import UserFacingError
 from events.times import now_ms, to_text
 from events.topics import DEAD_LETTERS, Topic
-from loadtest import commands, peers, topics
-from loadtest.measure import analysis, deciding, lag, left
-from loadtest.measure.closing import Closing, windows_of
-from loadtest.measure.collect import Output, outputs
+from loadtest import commands, engines, topics
+from loadtest.measure import analysis, artifacts, lag, latency_attribution
+from loadtest.measure.collect import Output, read_outputs
+from loadtest.measure.correctness import compare_outputs
 from loadtest.measure.inputs import read_inputs
-from loadtest.measure.judging import judge
-from loadtest.measure.raw_files import write_raw
 from loadtest.measure.result import RESULT, PointResult, save
 from loadtest.measure.sampler import Sampler
+from loadtest.measure.series_files import write_series
+from loadtest.measure.window_deadlines import WindowDeadlines, windows_of
 from loadtest.plan import Gates, Point
 from loadtest.processes import PYTHON_M, environment, kill
 from loadtest.programs import Programs
-from spark_jobs.job import JobOptions
 from spark_jobs.registry import JOBS
 
 SETTLE_S = 3.0
 """After its queries have started, Spark starts their tasks."""
-QUIET_S = {"real-time": 5.0, "micro-batch": 30.0}
-"""So long nothing comes out until nothing more is expected, where nobody says that all is read."""
-CATCH_UP_QUIET_S = 60.0
-"""The same where all records were there before: the first output takes its time."""
-COLLECTED_S = 1.0
-"""For the collector to have the last ones too."""
+IDLE_S = {"real-time": 5.0, "micro-batch": 30.0}
+"""Without output for this long nothing more is expected, unless Spark reports unread records."""
+CATCH_UP_IDLE_S = 60.0
+"""The same in a catch-up, whose first output takes longer."""
+COLLECT_S = 1.0
+"""Time for the collector to receive the last outputs."""
 DRAIN_S = 600.0
-"""What has not come by then will not."""
-STEP_S = 0.2
+"""The longest wait for outputs after the load."""
+POLL_S = 0.2
 
-Tell = Callable[[str], None]
+ShowStatus = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
-    """What every point needs: the broker, the folder of the run, whether to keep what the points left, who is told."""
+class RunContext:
+    """What every point of a run shares: the broker, the run's folder, and the status line."""
 
     broker: RunningBroker
     folder: Path
-    tell: Tell
+    show_status: ShowStatus
 
 
-class OnePoint:
-    """A point that is being run, in a folder of its own."""
+class PointRun:
+    """The execution of one point, in a folder of its own."""
 
-    def __init__(self, bench: Bench, point: Point, bounds: Gates) -> None:
-        self._bench, self._point, self._bounds = bench, point, bounds
+    def __init__(self, context: RunContext, point: Point, limits: Gates) -> None:
+        self._context, self._point, self._limits = context, point, limits
         self._settings = point.settings
-        self._folder = bench.folder / "points" / point.folder
+        self._folder = context.folder / "points" / point.folder
         self._prefix = f"load-{point.folder}-{now_ms()}-"
-        self._programs = Programs(self._folder, environment(bench.broker.bootstrap, self._prefix))
+        self._programs = Programs(self._folder, environment(context.broker.bootstrap, self._prefix))
         jobs = [JOBS[name] for name in self._settings.jobs]
-        sources = (topic for job in jobs for topic in job.sources(JobOptions()))
+        sources = (topic for job in jobs for topic in job.topics_read(job.options()))
         self._sources: list[Topic] = list(dict.fromkeys(sources))
         self._sinks = [*dict.fromkeys(job.sink for job in jobs if job.sink), DEAD_LETTERS]
 
     def run(self) -> PointResult:
-        """Run it and return what it says; its files lie in its folder afterwards."""
-        began, servers = to_text(now_ms()), self._bench.broker.bootstrap
+        """Run the point and return its result; its files stay in its folder."""
+        began, servers = to_text(now_ms()), self._context.broker.bootstrap
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
-        topics.make(servers, self._prefix, self._sources, self._settings.partitions)
+        topics.create(servers, self._prefix, self._sources, self._settings.partitions)
         commands.write_scenario(self._point, self._folder)
-        self._programs.to_end("world", *commands.world(self._folder))
+        self._programs.run_to_end("world", *commands.world(self._folder))
         catch_up = bool(self._settings.count)
         if catch_up:
-            self._say("sending all records")
-            self._programs.to_end("producer", *commands.producer(self._point, self._folder))
+            self._show("sending all records")
+            self._programs.run_to_end("producer", *commands.producer(self._point, self._folder))
         with ExitStack() as stack:
-            names = [self._prefix + topic.name for topic in self._sinks]
-            output = str(self._file("outputs.bin"))
-            collect = self._programs.running("collector", "loadtest.measure.collect", servers, output, *names)
-            collector = stack.enter_context(collect)
-            self._programs.await_words("collector", ["ready"])
-            sampler = Sampler(
-                {"broker": self._bench.broker.pid, "collector": collector.pid},
-                servers,
-                [self._prefix + topic.name for topic in self._sources],
-                names,
+            sampler = self._start_observers(stack)
+            killed_ms = (
+                self._run_until_killed(sampler) if catch_up and self._settings.kills else None
             )
-            stack.enter_context(sampler)
-            command, by, words = self._jobs()
-            killed_ms = self._until_killed(command, sampler) if self._settings.kill_at else None
-            with self._programs.running("jobs", *command, by=by) as jobs:
-                sampler.add("jobs", jobs.pid)
+            started_ms = now_ms()
+            jobs = self._start_jobs(stack, sampler)
+            if not self._settings.terminates:
+                self._show(f"starting {self._settings.engine}")
+                self._await_jobs("jobs")
                 started_ms = now_ms()
-                if not self._settings.ends_itself:
-                    self._say(f"starting {self._settings.engine}")
-                    self._programs.await_words("jobs", words)
-                    started_ms = now_ms()
-                if not catch_up:
-                    time.sleep(SETTLE_S)
-                    with self._programs.running(
-                        "producer", *commands.producer(self._point, self._folder)
-                    ) as sender:
-                        sampler.add("producer", sender.pid)
-                        self._while_sending(sender)
-                self._drain(jobs if self._settings.ends_itself else None, sampler)
+            if not catch_up:
+                time.sleep(SETTLE_S)
+                with self._programs.running(
+                    "producer", *commands.producer(self._point, self._folder)
+                ) as producer:
+                    sampler.add("producer", producer.pid)
+                    self._send_through_kills(stack, sampler, jobs, producer)
+            self._drain(jobs if self._settings.terminates else None, sampler)
         starts_ms = (killed_ms or started_ms, started_ms if killed_ms else None)
-        summary = left.summary(self._programs.log("producer"))
+        summary = artifacts.summary(self._programs.log("producer"))
         sampler.write(self._file("samples.csv"))
-        self._say("working out the result")
+        self._show("computing the result")
         return self._result(began, starts_ms, summary, sampler)
 
-    def _jobs(self) -> tuple[list[str], tuple[str, ...], list[str]]:
-        """Return the command of what decides, what runs the command, and the words that say that it runs."""
-        settings = self._settings
-        if settings.engine == "spark":
-            started = [f"{name} ({settings.trigger})" for name in settings.jobs]
-            return commands.jobs(self._point, self._folder), PYTHON_M, started
-        options = commands.peer(self._folder, self._bench.broker.bootstrap, self._prefix)
-        return options, peers.command(settings.engine), ["running"]
+    def _start_observers(self, stack: ExitStack) -> Sampler:
+        """Start the collector and the sampler."""
+        servers = self._context.broker.bootstrap
+        sinks = [self._prefix + topic.name for topic in self._sinks]
+        output = str(self._file("outputs.bin"))
+        collector = stack.enter_context(
+            self._programs.running("collector", "loadtest.measure.collect", servers, output, *sinks)
+        )
+        self._programs.wait_for_output("collector", ["ready"])
+        sampler = Sampler(
+            {"broker": self._context.broker.pid, "collector": collector.pid},
+            servers,
+            [self._prefix + topic.name for topic in self._sources],
+            sinks,
+        )
+        return stack.enter_context(sampler)
 
-    def _until_killed(self, command: list[str], sampler: Sampler) -> int:
-        """Run the jobs until they have read their share, kill them, and return when they started."""
-        started_ms, due = now_ms(), (self._settings.kill_at or 0) * (self._settings.count or 0)
-        with self._programs.running("killed-jobs", *command) as jobs:
-            sampler.add("jobs", jobs.pid)
-            while self._read() < due:
-                self._say("catching up, to be killed")
+    def _start_jobs(
+        self, stack: ExitStack, sampler: Sampler, log: str = "jobs"
+    ) -> "subprocess.Popen[bytes]":
+        command, launcher = self._jobs_command()
+        jobs = stack.enter_context(self._programs.running(log, *command, launcher=launcher))
+        sampler.add("jobs", jobs.pid)
+        return jobs
+
+    def _jobs_command(self) -> tuple[list[str], tuple[str, ...]]:
+        """Return the command of the jobs or the engine, and what launches it."""
+        engine = self._settings.engine
+        if engine == "spark":
+            return commands.jobs(self._point, self._folder), PYTHON_M
+        bootstrap = self._context.broker.bootstrap
+        options = commands.engine_options(self._folder, bootstrap, self._prefix)
+        return options, engines.command(engine)
+
+    def _await_jobs(self, log: str) -> None:
+        """Wait until the jobs, `dead_letters` last, or the engine report that they run."""
+        settings = self._settings
+        started = [
+            f"{name} ({settings.trigger})"
+            for name in (*settings.jobs, *(["dead_letters"] if settings.reports else []))
+        ]
+        self._programs.wait_for_output(log, started if settings.engine == "spark" else ["running"])
+
+    def _run_until_killed(self, sampler: Sampler) -> int:
+        """Run the jobs of a catch-up until they have read their share; return their start time."""
+        (share,) = self._settings.kills
+        started_ms, records = now_ms(), share * (self._settings.count or 0)
+        with ExitStack() as stack:
+            jobs = self._start_jobs(stack, sampler, "killed-jobs")
+            while self._records_read() < records:
+                self._show("catching up until the kill")
                 if jobs.poll() is not None:
-                    raise PersonError(
+                    raise UserFacingError(
                         "the jobs ended before they could be killed "
-                        f"({self._programs.words('killed-jobs')}): raise count, or lower kill_at."
+                        f"({self._programs.last_output('killed-jobs')}): "
+                        "raise count, or lower kill_at."
                     )
-                time.sleep(STEP_S)
+                time.sleep(POLL_S)
             kill(jobs.pid)
         return started_ms
 
-    def _read(self) -> int:
-        """Return how much the jobs have read, by Spark's word; of several jobs what the last of them has."""
-        return min(lag.reached(rows[-1]) if rows else 0 for rows in self._main_batches())
-
-    def _result(
-        self, began: str, starts_ms: tuple[int, int | None], summary: dict[str, Any], sampler: Sampler
-    ) -> PointResult:
-        point, servers = self._point, self._bench.broker.bootstrap
-        collected: list[Output] = list(outputs(self._file("outputs.bin")))
-        rows = analysis.decode(collected)
-        names, closing = [topic.name for topic in self._sinks], Closing(self._settings)
-        deciders = None
-        if not self._settings.count:
-            wanted = {
-                key
-                for o, row in zip(collected, rows, strict=True)
-                for key in analysis.keys_of(closing, names[o.topic], row)
-            }
-            deciders = deciding.Deciders(wanted, deciding.Windows(*windows_of(self._settings)))
-        inputs = read_inputs(servers, self._prefix, self._sources, deciders)
-        seen: dict[str, list[Any]] = {name: [] for name in names}
-        for output, row in zip(collected, rows, strict=True):
-            seen[names[output.topic]].append(row)
-        checkpoint = self._file("checkpoint")
-        raw = analysis.Raw(
-            began=began,
-            started_ms=starts_ms[0],
-            restarted_ms=starts_ms[1],
-            sent=summary,
-            sinks=self._sinks,
-            outputs=collected,
-            rows=rows,
-            inputs=inputs,
-            found=deciders.found if deciders else {},
-            compared=judge(self._settings, left.truth(self._file(commands.TRUTH)), seen)
-            if self._settings.truth
-            else {},
-            batches=left.progress(self._file(commands.PROGRESS)),
-            held=sampler.held,
-            samples=sampler.rows,
-            checkpoint_bytes=sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file()),
-            flushes=len(self._sources) if self._settings.flush else 0,
-        )
-        done = analysis.analyse(point, raw, self._bounds)
-        write_raw(self._folder, done, raw)
-        save(done.result, self._file(RESULT))
-        self._tidy(checkpoint)
-        return done.result
-
-    def _tidy(self, checkpoint: Path) -> None:
-        """Remove what has been taken in: it is larger than all results together."""
-        shutil.rmtree(checkpoint, ignore_errors=True)
-        for name in ("outputs.bin", "truth.jsonl"):
-            self._file(name).unlink(missing_ok=True)
-        topics.remove(self._bench.broker.bootstrap, self._prefix)
-
-    def _while_sending(self, sender: "subprocess.Popen[bytes]") -> None:
-        begun = time.monotonic()
-        while sender.poll() is None:
+    def _send_through_kills(
+        self,
+        stack: ExitStack,
+        sampler: Sampler,
+        jobs: "subprocess.Popen[bytes]",
+        producer: "subprocess.Popen[bytes]",
+    ) -> None:
+        """Wait for the producer's end; kill and restart the jobs at each share of the records."""
+        began, log = time.monotonic(), "jobs"
+        for number, share in enumerate(self._settings.kills, start=1):
+            while self._records_read() < share * self._point.records:
+                if producer.poll() is not None:
+                    raise UserFacingError(
+                        f"all records were sent before kill {number} of "
+                        f"{len(self._settings.kills)}: lower kill_at, or raise duration."
+                    )
+                self._programs.check()
+                self._show_sending(began)
+                time.sleep(POLL_S)
+            self._programs.kill(log)
+            jobs.wait()
+            log = f"jobs-{number + 1}"
+            jobs = self._start_jobs(stack, sampler, log)
+        while producer.poll() is None:
             self._programs.check()
-            gone, whole = time.monotonic() - begun, self._point.seconds
-            self._say(
-                f"{min(gone, whole):.0f} of {whole:.0f} s" if gone < whole + 5 else "working out the truth"
-            )
-            time.sleep(STEP_S)
-        if sender.returncode:
-            raise PersonError(
-                f"the producer ended with {sender.returncode}: {self._programs.words('producer')}"
+            self._show_sending(began)
+            time.sleep(POLL_S)
+        if producer.returncode:
+            raise UserFacingError(
+                f"the producer ended with exit status {producer.returncode}: "
+                f"{self._programs.last_output('producer')}"
             )
 
-    def _drain(self, catching_up: "subprocess.Popen[bytes] | None", sampler: Sampler) -> None:
-        """Wait until all is read, where Spark says so, or until nothing has come out for a while; or for the end."""
-        give_up = quiet_since = time.monotonic()
-        came, due = -1, self._due()
+    def _show_sending(self, began: float) -> None:
+        elapsed, total = time.monotonic() - began, self._point.seconds
+        self._show(
+            f"{min(elapsed, total):.0f} of {total:.0f} s"
+            if elapsed < total + 5
+            else "computing the truth"
+        )
+
+    def _drain(self, jobs: "subprocess.Popen[bytes] | None", sampler: Sampler) -> None:
+        """Wait until the jobs have written all output: those that terminate, until they have ended.
+
+        Otherwise wait until all expected output or no more output has come.
+        """
+        give_up = last_output = time.monotonic()
+        count, expected = -1, self._expected_outputs()
         while time.monotonic() < give_up + DRAIN_S:
-            if catching_up is not None:
-                self._say("catching up")
-                if catching_up.poll() == 0:
-                    time.sleep(COLLECTED_S)
+            if jobs is not None:
+                self._show("catching up")
+                if jobs.poll() == 0:
+                    time.sleep(COLLECT_S)
                     return
-                if catching_up.poll() is None:
-                    time.sleep(STEP_S)
+                if jobs.poll() is None:
+                    time.sleep(POLL_S)
                     continue
             self._programs.check()
-            self._say("draining")
+            self._show("draining")
             now = time.monotonic()
-            if sampler.came != came:
-                came, quiet_since = sampler.came, now
-            quiet = now - quiet_since
-            if due and came >= due:
-                time.sleep(COLLECTED_S)
+            if sampler.output_count != count:
+                count, last_output = sampler.output_count, now
+            if expected and count >= expected:
+                time.sleep(COLLECT_S)
                 return
-            bound = CATCH_UP_QUIET_S if self._settings.count else QUIET_S[self._settings.trigger]
-            if quiet > QUIET_S["real-time"] and (self._all_read(sampler) or quiet > bound):
+            if self._is_idle(now - last_output, sampler):
                 return
-            time.sleep(STEP_S)
+            time.sleep(POLL_S)
 
-    def _due(self) -> int:
-        """Return how many outputs are to come; 0 where that cannot be told beforehand, or while they are being sent."""
+    def _is_idle(self, idle_s: float, sampler: Sampler) -> bool:
+        """Return whether no more output is expected after this time without any."""
+        settings = self._settings
+        if settings.idle_s:
+            return idle_s > settings.idle_s
+        limit = CATCH_UP_IDLE_S if settings.count else IDLE_S[settings.trigger]
+        return idle_s > IDLE_S["real-time"] and (self._all_read(sampler) or idle_s > limit)
+
+    def _expected_outputs(self) -> int:
+        """Return the number of expected outputs in a catch-up that does not end; 0 if unknown."""
         settings = self._settings
         if (
             not settings.count
-            or settings.ends_itself
+            or settings.terminates
             or not settings.truth
             or len(settings.rules) < len(settings.jobs)
         ):
             return 0
-        return len(left.truth(self._file(commands.TRUTH)).get("alert", ()))
+        return len(artifacts.truth(self._file(commands.TRUTH)).get("alert", ()))
 
     def _all_read(self, sampler: Sampler) -> bool:
         return all(rows and not lag.unread(rows[-1], sampler.ends) for rows in self._main_batches())
 
-    def _main_batches(self) -> list[list[left.Row]]:
-        """Return what Spark has said so far of the batches of each job's main query."""
-        progress = left.progress(self._file(commands.PROGRESS))
+    def _records_read(self) -> int:
+        """Return how many records Spark reports as read, by the slowest job."""
+        return min(lag.reached(rows[-1]) if rows else 0 for rows in self._main_batches())
+
+    def _main_batches(self) -> list[list[artifacts.Row]]:
+        """Return Spark's progress so far of each job's main query."""
+        progress = artifacts.progress(self._file(commands.PROGRESS))
         return [progress.get(name, []) for name in self._settings.jobs]
+
+    def _result(
+        self,
+        began: str,
+        starts_ms: tuple[int, int | None],
+        summary: dict[str, Any],
+        sampler: Sampler,
+    ) -> PointResult:
+        point, servers = self._point, self._context.broker.bootstrap
+        collected: list[Output] = list(read_outputs(self._file("outputs.bin")))
+        rows = analysis.decode(collected)
+        names, deadlines = [topic.name for topic in self._sinks], WindowDeadlines(self._settings)
+        triggers = None
+        if not self._settings.count:
+            wanted = {
+                key
+                for o, row in zip(collected, rows, strict=True)
+                for key in analysis.latency_keys(deadlines, names[o.topic], row)
+            }
+            windows = latency_attribution.WindowCounter(*windows_of(self._settings))
+            triggers = latency_attribution.TriggerRecords(wanted, windows)
+        inputs = read_inputs(servers, self._prefix, self._sources, triggers)
+        by_topic: dict[str, list[Any]] = {name: [] for name in names}
+        for output, row in zip(collected, rows, strict=True):
+            by_topic[names[output.topic]].append(row)
+        checkpoint = self._file(commands.CHECKPOINT)
+        raw = analysis.RawData(
+            began=began,
+            started_ms=starts_ms[0],
+            restarted_ms=starts_ms[1],
+            summary=summary,
+            sinks=self._sinks,
+            outputs=collected,
+            rows=rows,
+            inputs=inputs,
+            trigger_times=triggers.times if triggers else {},
+            comparisons=compare_outputs(
+                self._settings, artifacts.truth(self._file(commands.TRUTH)), by_topic
+            )
+            if self._settings.truth
+            else {},
+            batches=artifacts.progress(self._file(commands.PROGRESS)),
+            topic_sizes=sampler.topic_sizes,
+            samples=sampler.rows,
+            checkpoint_bytes=sum(
+                file.stat().st_size for file in checkpoint.rglob("*") if file.is_file()
+            ),
+            flushes=len(self._sources) if self._settings.flush else 0,
+        )
+        done = analysis.analyse(point, raw, self._limits)
+        write_series(self._folder, done, raw)
+        save(done.result, self._file(RESULT))
+        self._clean_up(checkpoint)
+        return done.result
+
+    def _clean_up(self, checkpoint: Path) -> None:
+        """Remove what the result has absorbed: it is larger than all results together."""
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        for name in ("outputs.bin", commands.TRUTH):
+            self._file(name).unlink(missing_ok=True)
+        topics.remove(self._context.broker.bootstrap, self._prefix)
 
     def _file(self, name: str) -> Path:
         return self._folder / name
 
-    def _say(self, what: str) -> None:
-        self._bench.tell(f"{self._point.label}, repeat {self._point.repeat + 1}: {what}")
+    def _show(self, status: str) -> None:
+        self._context.show_status(f"{self._point.label}, repeat {self._point.repeat + 1}: {status}")

@@ -1,4 +1,4 @@
-"""The programs of a point, by name: their logs lie in its folder, and the one that dies says why."""
+"""The programs of a point by name; their logs are in its folder, and a failure quotes its log."""
 
 import subprocess
 import time
@@ -6,65 +6,81 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from events.cli import PersonError
-from loadtest.processes import PYTHON_M, running
+from events.cli import UserFacingError
+from loadtest import processes
+from loadtest.processes import PYTHON_M
 
 START_S = 180.0
 """How long a program may take to start on a busy machine."""
-STEP_S = 0.1
+POLL_S = 0.1
 
 
 class Programs:
-    """Starts programs in an environment, with a log for each in the folder."""
+    """Starts programs in one environment, each with a log in the folder."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self._folder, self._env = folder, env
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
-    def to_end(self, name: str, *command: str) -> None:
-        """Run a program to its end; raise `PersonError` when it fails."""
+    def run_to_end(self, name: str, *command: str) -> None:
+        """Run a program to its end; raise `UserFacingError` when it fails."""
         with self.running(name, *command) as child:
             if child.wait():
-                raise PersonError(f"python -m {command[0]} ended with {child.returncode}: {self.words(name)}")
+                raise UserFacingError(
+                    f"python -m {command[0]} ended with exit status {child.returncode}: "
+                    f"{self.last_output(name)}"
+                )
 
     @contextmanager
     def running(
-        self, name: str, *command: str, by: tuple[str, ...] = PYTHON_M
+        self, name: str, *command: str, launcher: tuple[str, ...] = PYTHON_M
     ) -> Iterator["subprocess.Popen[bytes]"]:
         """Run a program while the block runs."""
-        with running(self.log(name), self._env, *command, by=by) as child:
+        log = self.log(name)
+        with processes.running(log, self._env, *command, launcher=launcher) as child:
             self._children[name] = child
             try:
                 yield child
             finally:
-                del self._children[name]
+                self._children.pop(name, None)
+
+    def kill(self, name: str) -> None:
+        """Kill a program and its children; it no longer counts as failed."""
+        processes.kill(self._children.pop(name).pid)
 
     def check(self) -> None:
-        """Raise `PersonError` when one has failed."""
+        """Raise `UserFacingError` when a program has failed."""
         for name, child in self._children.items():
             if child.poll():
-                raise PersonError(f"the {name} ended with {child.returncode}: {self.words(name)}")
+                raise UserFacingError(
+                    f"the {name} ended with exit status {child.returncode}: "
+                    f"{self.last_output(name)}"
+                )
 
-    def await_words(self, name: str, words: list[str]) -> None:
-        """Wait until a program has said all of it."""
+    def wait_for_output(self, name: str, texts: list[str]) -> None:
+        """Wait until a program's log contains all texts."""
         deadline = time.monotonic() + START_S
         while True:
-            said = self.log(name).read_text(encoding="utf-8", errors="replace")
-            if all(word in said for word in words):
+            output = self.log(name).read_text(encoding="utf-8", errors="replace")
+            if all(text in output for text in texts):
                 return
             self.check()
             if time.monotonic() > deadline:
-                raise PersonError(f"the {name} did not start within {START_S:.0f} s: {self.words(name)}")
-            time.sleep(STEP_S)
+                raise UserFacingError(
+                    f"the {name} did not start within {START_S:.0f} s: {self.last_output(name)}"
+                )
+            time.sleep(POLL_S)
 
-    def words(self, name: str) -> str:
-        """Return a program's last words, and where all of them are."""
+    def last_output(self, name: str) -> str:
+        """Return the last line of a program's log, and where the log is."""
         log = self.log(name)
         lines = [
-            line for line in log.read_text(encoding="utf-8", errors="replace").split("\n") if line.strip()
+            line
+            for line in log.read_text(encoding="utf-8", errors="replace").split("\n")
+            if line.strip()
         ]
-        return f"{lines[-1] if lines else 'it said nothing.'} (more in {log})"
+        return f"{lines[-1] if lines else 'no output.'} (log: {log})"
 
     def log(self, name: str) -> Path:
-        """Return where a program's output goes."""
+        """Return the path of a program's log."""
         return self._folder / f"{name}.log"

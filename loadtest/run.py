@@ -1,4 +1,4 @@
-"""A run of a plan: its points one after the other, each saved when done, so that an end at any time leaves a result."""
+"""A run of a plan: its points in order, each saved when done, so that any end has a result."""
 
 import shutil
 import signal
@@ -12,92 +12,100 @@ import msgspec
 import psutil
 
 from broker import server
-from events.cli import PersonError
+from events.cli import UserFacingError
 from events.times import now_ms, to_text
-from loadtest import capacity, machine, peers
+from loadtest import capacity, engines, machine
 from loadtest.measure.result import RUN, PointResult, Run, save
-from loadtest.needs import needs, shortage
-from loadtest.plan import Gates, Plan, Point, Settings, points, to_type, variants
-from loadtest.point import Bench, OnePoint
+from loadtest.plan import Gates, Plan, Point, PointSettings, plan_argument, points, variants
+from loadtest.point import PointRun, RunContext, ShowStatus
+from loadtest.producer_benchmark import ProducerBenchmark
 from loadtest.reports.report import write_report
-from loadtest.sending import Sending
-from loadtest.telling import Telling
+from loadtest.resources import estimate, shortage
+from loadtest.run_status import RunStatus
 
 PLAN = "plan.yaml"
 BUSY_PERCENT = 15.0
-"""With more than this taken by others, figures say little."""
+"""Above this CPU use by other programs, results are unreliable."""
 
 
 def run_plan(plan: Plan, path: Path, folder: Path) -> bool:
-    """Run all points of a plan in an empty folder, write its report, and return whether all of them are valid.
+    """Run all points of a plan in an empty folder, and write the report.
 
-    On Ctrl-C and on a failure of a point what was done is kept and reported, and why it ended is said in the report.
+    Returns whether all points are valid and reach their targets. After Ctrl-C or a failure the
+    report has the finished points and says why the run ended.
     """
     if plan.capacity:
-        raise PersonError(
-            f"the plan {path} has no rate of its own, but bounds: run python -m loadtest capacity {to_type(path)}."
+        raise UserFacingError(
+            f"the plan {path} searches a capacity and has no rate: "
+            f"run python -m loadtest capacity {plan_argument(path)}."
         )
     planned = list(points(plan))
     prepare(planned, path, folder)
     run = new_run(plan, folder, len(planned))
-    valid = True
-    with Telling(len(planned)) as telling, finishing(run, folder) as done:
-        with bench(folder, telling.show) as running:
+    passed = True
+    with RunStatus(len(planned)) as status, finishing(run, folder) as finish:
+        with run_context(folder, status.show) as context:
             for point in planned:
-                result = _run(running, point, plan.gates)
-                valid = valid and result.valid
-                telling.finished(line(result))
-        done(run)
-    return valid
+                result = _run_point(context, point, plan.gates)
+                passed = passed and result.valid and not result.missed_targets
+                status.print(summary_line(result))
+        finish(run)
+    return passed
 
 
 def find_capacity(plan: Plan, path: Path, folder: Path) -> dict[str, float | None]:
-    """Search the highest rate that each variant sustains, write a report of all points, and return the rates."""
+    """Find the highest sustained rate of each variant, write a report, and return the rates."""
     bounds = plan.capacity
     if bounds is None or plan.count:
-        raise PersonError(
-            f"the plan {path} has no capacity to look for: give it capacity, with low, high and p99_ms."
+        raise UserFacingError(
+            f"the plan {path} has no capacity to search: add capacity with low, high and p99_ms."
         )
     highest = msgspec.structs.replace(plan, rate=bounds.high)
     prepare(list(points(highest)), path, folder)
     run, found = new_run(plan, folder, 0), dict[str, float | None]()
-    with Telling(0) as telling, finishing(run, folder) as done:
-        with bench(folder, telling.show) as running:
+    with RunStatus(0) as status, finishing(run, folder) as finish:
+        with run_context(folder, status.show) as context:
             for name, settings in variants(plan):
 
-                def holds(rate: float, name: str = name, settings: Settings = settings) -> bool:
+                def sustains(
+                    rate: float, name: str = name, settings: PointSettings = settings
+                ) -> bool:
                     def outcomes() -> Iterator[list[str]]:
                         for repeat in range(plan.repeats):
-                            result = _run(running, Point(name, rate, repeat, settings), plan.gates)
-                            against = capacity.complaints(result, bounds)
-                            telling.finished(line(result) + (f" — {'; '.join(against)}" if against else ""))
-                            yield against
+                            point = Point(name, rate, repeat, settings)
+                            result = _run_point(context, point, plan.gates)
+                            violated = capacity.violations(result, bounds)
+                            reasons = (
+                                f"; {'; '.join(violated)}" if result.valid and violated else ""
+                            )
+                            status.print(summary_line(result) + reasons)
+                            yield violated
 
-                    return capacity.most(outcomes(), plan.repeats)
+                    return capacity.majority_sustains(outcomes(), plan.repeats)
 
-                found[name] = capacity.search(holds, bounds).held
-        done(msgspec.structs.replace(run, capacity=found))
+                found[name] = capacity.search(sustains, bounds).sustained
+        finish(msgspec.structs.replace(run, capacity=found))
     return found
 
 
 def prepare(planned: list[Point], path: Path, folder: Path) -> None:
-    """Make the folder anew, with a copy of the plan.
+    """Create the folder anew, with a copy of the plan.
 
-    Raises `PersonError` when an engine is not installed, or disk or memory is too little.
+    Raises `UserFacingError` when an engine is not installed, or disk or memory is too small.
     """
-    if absent := peers.missing(point.settings.engine for point in planned):
-        raise PersonError(
-            f"the plan {path} lacks {', '.join(absent)}: python -m loadtest peers {to_type(path)} --install fetches "
-            "and runs them."
+    if absent := engines.missing(point.settings.engine for point in planned):
+        raise UserFacingError(
+            f"the plan {path} needs {', '.join(absent)}, which is not installed: "
+            f"run python -m loadtest engines {plan_argument(path)} --install."
         )
     folder.mkdir(parents=True, exist_ok=True)
     free = psutil.disk_usage(str(folder)).free
-    lack = shortage(needs(planned), free, psutil.virtual_memory().available)
+    lack = shortage(estimate(planned), free, psutil.virtual_memory().available)
     if lack:
-        raise PersonError(lack)
+        raise UserFacingError(lack)
     others = [entry.name for entry in folder.iterdir()]
     if others and RUN not in others:
-        raise PersonError(f"{folder} holds something else than a load run: choose another --name.")
+        raise UserFacingError(f"{folder} holds other files than a load run: choose another --name.")
     plan = path.read_bytes()
     shutil.rmtree(folder)
     folder.mkdir()
@@ -105,13 +113,13 @@ def prepare(planned: list[Point], path: Path, folder: Path) -> None:
 
 
 def new_run(plan: Plan, folder: Path, count: int) -> Run:
-    """Return the run's record as it is at the beginning, and save it."""
+    """Save and return the run's record as it is at the start."""
     about = machine.describe()
     busy = machine.busy_percent()
-    about["before the run"] = f"{busy:.0f} % of the processors taken by other programs"
+    about["other programs"] = f"{busy:.0f} % CPU before the run"
     if busy > BUSY_PERCENT:
         sys.stderr.write(
-            f"loadtest: other programs take {busy:.0f} % of the processors, which the figures will show.\n"
+            f"loadtest: other programs use {busy:.0f} % CPU; the results will be noisy.\n"
         )
     run = Run(
         name=folder.name,
@@ -119,7 +127,7 @@ def new_run(plan: Plan, folder: Path, count: int) -> Run:
         began=to_text(now_ms()),
         machine=about,
         points=count,
-        ended="it has not come to its end",
+        ended="it did not finish",
     )
     save(run, folder / RUN)
     return run
@@ -127,17 +135,17 @@ def new_run(plan: Plan, folder: Path, count: int) -> Run:
 
 @contextmanager
 def finishing(run: Run, folder: Path) -> Iterator[Callable[[Run], None]]:
-    """Yield what is called with the run at its end; an early end is noted with its reason, and raised again."""
+    """Yield what saves the finished run; save an early end with its reason, and re-raise it."""
 
-    def done(finished: Run) -> None:
+    def finish(finished: Run) -> None:
         save(msgspec.structs.replace(finished, ended=""), folder / RUN)
 
     try:
-        yield done
+        yield finish
     except KeyboardInterrupt:
-        save(msgspec.structs.replace(run, ended="it was ended by Ctrl-C"), folder / RUN)
+        save(msgspec.structs.replace(run, ended="it was interrupted by Ctrl-C"), folder / RUN)
         raise
-    except PersonError as error:
+    except UserFacingError as error:
         save(msgspec.structs.replace(run, ended=f"it failed: {error}"), folder / RUN)
         raise
     finally:
@@ -145,25 +153,25 @@ def finishing(run: Run, folder: Path) -> Iterator[Callable[[Run], None]]:
 
 
 @contextmanager
-def bench(folder: Path, tell: Callable[[str], None]) -> Iterator[Bench]:
-    """Yield a bench with a broker of its own, and end that at the end."""
+def run_context(folder: Path, show_status: ShowStatus) -> Iterator[RunContext]:
+    """Yield a context with a broker of its own, and stop the broker at the end."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    tell("starting a broker")
+    show_status("starting a broker")
     broker = server.start(server.free_port(), folder / "kafka", fresh=True)
     try:
-        yield Bench(broker, folder, tell)
+        yield RunContext(broker, folder, show_status)
     finally:
         broker.stop()
         shutil.rmtree(folder / "kafka", ignore_errors=True)
 
 
-def _run(running: Bench, point: Point, bounds: Gates) -> PointResult:
-    return (OnePoint if point.settings.jobs else Sending)(running, point, bounds).run()
+def _run_point(context: RunContext, point: Point, limits: Gates) -> PointResult:
+    return (PointRun if point.settings.jobs else ProducerBenchmark)(context, point, limits).run()
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """End the run on the first signal; a second one shall not cut short the ending of what was started."""
+    """End the run on the first signal; ignore further ones while the programs are stopped."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     if number == signal.SIGINT:
@@ -171,16 +179,24 @@ def _end(number: int, _frame: FrameType | None) -> None:
     sys.exit(143)
 
 
-def line(result: PointResult) -> str:
-    """Return what a point came to in one line: its numbers, or why it has none."""
-    what = f"  {result.label}, repeat {result.repeat + 1}: "
+def summary_line(result: PointResult) -> str:
+    """Return a point's result in one line: its numbers, or why it is invalid."""
+    point = f"  {result.label}, repeat {result.repeat + 1}: "
     if not result.valid:
-        return what + "invalid: " + "; ".join(result.reasons)
-    if result.warm_per_s is not None:
-        return what + f"{result.whole_per_s or 0:,.0f} records/s, {result.warm_per_s:,.0f} when warm"
-    if result.whole_per_s is not None:
-        return what + f"{result.whole_per_s:,.0f} records/s"
-    latency = result.from_schedule or result.past_window
+        return f"{point}INVALID: {'; '.join(result.reasons)}"
+    missed = "".join(f"; TARGET MISSED: {target}" for target in result.missed_targets)
+    return point + _numbers(result) + missed
+
+
+def _numbers(result: PointResult) -> str:
+    if result.warm_throughput_per_s is not None:
+        return (
+            f"{result.throughput_per_s or 0:,.0f} records/s, "
+            f"{result.warm_throughput_per_s:,.0f} warm"
+        )
+    if result.throughput_per_s is not None:
+        return f"{result.throughput_per_s:,.0f} records/s"
+    latency = result.from_schedule or result.window_delay
     if latency is None:
-        return what + f"valid; {result.outputs:,} outputs"
-    return what + f"p50 {latency.p50:,.1f} ms, p99 {latency.p99:,.1f} ms of {latency.count:,} outputs"
+        return f"valid; {result.outputs:,} outputs"
+    return f"p50 {latency.p50:,.1f} ms, p99 {latency.p99:,.1f} ms of {latency.count:,} outputs"

@@ -1,4 +1,4 @@
-"""The topics of one point: made before it, removed after it."""
+"""The topics of one point: created before it, removed after it."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ from broker.topics import admin_client, create_topics
 from events.topics import Topic
 
 
-def make(servers: str, prefix: str, inputs: Sequence[Topic], partitions: int) -> None:
-    """Make all topics of the contract with a prefix, the inputs with as many partitions as the point wants."""
+def create(servers: str, prefix: str, inputs: Sequence[Topic], partitions: int) -> None:
+    """Create all topics of the contract with a prefix, the inputs with this many partitions."""
     create_topics(servers, prefix, partitions={topic.name: partitions for topic in inputs})
 
 
 def remove(servers: str, prefix: str) -> None:
-    """Remove all topics with a prefix: what they hold takes disk."""
+    """Remove all topics with a prefix, to free their disk."""
     with admin_client(servers) as admin:
         admin.delete_topics([name for name in admin.list_topics() if name.startswith(prefix)])

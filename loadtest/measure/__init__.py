@@ -1,1 +1,1 @@
-"""What a point came to: from what its programs left to one result, with the gates that it must hold."""
+"""From the files of a point's programs to one result, with the gates that make it valid."""

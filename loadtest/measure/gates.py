@@ -1,7 +1,7 @@
-"""Was it a measurement? What a point must hold; where it does not, it has no numbers, only the reason.
+"""Gates: the conditions that make a point a valid measurement.
 
-As in Spark's own benchmark: all that was sent was drained, the counts equal the truth, the generator kept its
-schedule, and the tail is short.
+As in Spark's own benchmark: all sent records were read, the output equals the truth, the producer
+kept its schedule, and the last output came soon. A point that fails one reports only the reason.
 """
 
 from msgspec import Struct
@@ -12,102 +12,121 @@ TAIL_S = {"real-time": 10.0, "micro-batch": 90.0}
 
 
 class Gate(Struct, frozen=True):
-    """One condition: whether it holds (None: it could not be asked here), and what was found, in words."""
+    """One condition and its result."""
 
     name: str
-    holds: bool | None
-    found: str
+    passed: bool | None
+    """None where it could not be checked."""
+    detail: str
+    failure: str = ""
+    """What a failure means, in words."""
+
+    @property
+    def reason(self) -> str:
+        """Why the point is invalid: `producer fell behind schedule (p99 19.1 s, limit 250 ms)`."""
+        return f"{self.failure or self.name} ({self.detail})"
 
 
 class Findings(Struct, kw_only=True, frozen=True):
-    """What the gates look at."""
+    """The measured values that gates check."""
 
     sent: int
-    """Records that the producer handed over."""
+    """Records that the producer handed to its client."""
     acknowledged: int
-    held: int
+    stored: int
     """Records in the input topics at the end."""
     flushes: int = 0
-    """Records among them that only moved watermarks."""
+    """How many of them only moved watermarks."""
     unread: int | None = None
-    """Records that the jobs have not read, by their own word; None where they give none (Real-time Mode)."""
+    """Records that the jobs did not read; None in Real-time Mode, which reports no offsets."""
     missing: int | None = None
-    """Outputs that were due and did not come; None where there is no truth."""
+    """Expected outputs that did not come; None without a truth."""
     wrong: int | None = None
     expected: int = 0
-    slip_p99_ms: float | None = None
-    """From scheduled time to append time; None in catch-up."""
+    schedule_lag_p99_ms: float | None = None
+    """From scheduled time to append time; None in a catch-up."""
     tail_s: float | None = None
-    """From the last record's append to the last output's."""
+    """From the last record's append to the last output."""
     latencies: int | None = None
-    """How many were measured; None where the job has none to measure."""
+    """Number of measured latencies; None where the job has none."""
 
 
-def gates(found: Findings, bounds: Gates, trigger: str) -> list[Gate]:
-    """Hold the findings against the bounds; the trigger says how long a tail may be."""
-    longest = bounds.tail_s or TAIL_S[trigger]
-    checks = [_all_sent(found), _drained(found), _counts(found)]
-    if found.slip_p99_ms is not None:
+def gates(found: Findings, limits: Gates, trigger: str) -> list[Gate]:
+    """Check the findings against the limits; the trigger sets the default for the last output."""
+    checks = [_stored_once(found), _all_read(found), _output_matches(found)]
+    if found.schedule_lag_p99_ms is not None:
         checks.append(
             Gate(
-                "the generator kept its schedule",
-                found.slip_p99_ms <= bounds.slip_ms,
-                f"99 of 100 records were in the topic {found.slip_p99_ms:,.1f} ms after their time, "
-                f"of at most {bounds.slip_ms:g}",
+                "producer on schedule",
+                found.schedule_lag_p99_ms <= limits.schedule_lag_ms,
+                f"p99 {duration(found.schedule_lag_p99_ms)}, "
+                f"limit {duration(limits.schedule_lag_ms)}",
+                "producer fell behind schedule",
             )
         )
-        checks.append(_tail(found.tail_s, longest))
+        checks.append(_last_output_in_time(found.tail_s, limits.tail_s or TAIL_S[trigger]))
     if found.latencies is not None:
         checks.append(
             Gate(
-                "there is a distribution",
-                found.latencies >= bounds.outputs,
-                f"{found.latencies:,} latencies, of at least {bounds.outputs:,}",
+                "enough latencies",
+                found.latencies >= limits.min_latencies,
+                f"{found.latencies:,}, at least {limits.min_latencies:,} needed",
+                "too few latencies",
             )
         )
     return checks
 
 
 def is_valid(checks: list[Gate]) -> bool:
-    """Tell whether no gate failed."""
-    return all(gate.holds is not False for gate in checks)
+    """Return whether no gate failed."""
+    return all(gate.passed is not False for gate in checks)
 
 
-def _all_sent(found: Findings) -> Gate:
-    held = found.held - found.flushes
+def duration(ms: float) -> str:
+    """Return milliseconds as a person reads them: `250 ms`, `19.1 s`."""
+    return f"{ms:.4g} ms" if ms < 1000 else f"{ms / 1000:,.1f} s"
+
+
+def _stored_once(found: Findings) -> Gate:
+    stored = found.stored - found.flushes
     return Gate(
-        "all sent records are in the topics, once",
-        found.sent == found.acknowledged == held > 0,
-        f"{found.sent:,} sent, {found.acknowledged:,} acknowledged, {held:,} held",
+        "each record stored once",
+        found.sent == found.acknowledged == stored > 0,
+        f"{found.sent:,} sent, {found.acknowledged:,} acknowledged, {stored:,} stored",
+        "the topics do not hold each record once",
     )
 
 
-def _drained(found: Findings) -> Gate:
-    name = "all that was sent was drained"
+def _all_read(found: Findings) -> Gate:
+    name, failure = "all records read", "the jobs did not read all records"
     if found.unread is not None:
-        return Gate(name, found.unread == 0, f"{found.unread:,} of {found.held:,} records were not read")
+        detail = f"{found.unread:,} of {found.stored:,} unread"
+        return Gate(name, found.unread == 0, detail, failure)
     if found.missing is not None:
-        return Gate(name, found.missing == 0, f"{found.missing:,} of {found.expected:,} outputs did not come")
-    return Gate(name, None, "the job tells no offsets, and there is no truth")
+        detail = f"{found.missing:,} of {found.expected:,} outputs missing"
+        return Gate(name, found.missing == 0, detail, failure)
+    return Gate(name, None, "the job reports no offsets, and there is no truth", failure)
 
 
-def _counts(found: Findings) -> Gate:
-    name = "the outputs are those of the truth"
+def _output_matches(found: Findings) -> Gate:
+    name, failure = "output matches the truth", "output differs from the truth"
     if found.missing is None or found.wrong is None:
-        return Gate(name, None, "not compared")
+        return Gate(name, None, "not compared", failure)
     return Gate(
         name,
         found.missing == 0 and found.wrong == 0 and found.expected > 0,
         f"{found.expected:,} expected, {found.missing:,} missing, {found.wrong:,} wrong",
+        failure,
     )
 
 
-def _tail(tail_s: float | None, longest_s: float) -> Gate:
-    name = "the tail is short"
+def _last_output_in_time(tail_s: float | None, limit_s: float) -> Gate:
+    name, failure = "last output in time", "the last output came too late"
     if tail_s is None:
-        return Gate(name, False, "nothing came out")
+        return Gate(name, False, "no output", "no output came")
     return Gate(
         name,
-        tail_s <= longest_s,
-        f"the last output {tail_s:,.1f} s after the last record, of at most {longest_s:g}",
+        tail_s <= limit_s,
+        f"{tail_s:,.1f} s after the last record, limit {limit_s:g} s",
+        failure,
     )

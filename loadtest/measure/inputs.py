@@ -1,4 +1,4 @@
-"""What do the input topics hold at the end? When each record was due and appended, and which decided outputs."""
+"""The input topics at the end of a point: when each record was scheduled and appended."""
 
 from array import array
 from collections import Counter
@@ -12,45 +12,47 @@ from confluent_kafka import TopicPartition
 from events.times import to_ms
 from events.topics import Topic
 from loadtest.measure.collect import consumer
-from loadtest.measure.deciding import Deciders
+from loadtest.measure.latency_attribution import TriggerRecords
 
-AT_ONCE = 20_000
+BATCH_SIZE = 20_000
 NEVER = -1
-"""The scheduled time of records that have none: flush records, and those of a run at the highest rate."""
+"""The scheduled time of records without one: flush records, and records of a catch-up."""
 
 
 @dataclass(slots=True)
 class Inputs:
-    """Moments of all records, in epoch milliseconds, in no order."""
+    """Times of all records, in epoch milliseconds, unordered."""
 
     scheduled_ms: "array[int]" = field(default_factory=lambda: array("q"))
     append_ms: "array[int]" = field(default_factory=lambda: array("q"))
     by_topic: Counter[str] = field(default_factory=Counter)
-    """How many records each topic holds, by its name on the broker."""
+    """Number of records by topic name on the broker."""
 
     @property
-    def held(self) -> int:
-        """How many records there are."""
+    def stored(self) -> int:
+        """Number of records in all topics."""
         return len(self.append_ms)
 
 
-def read_inputs(servers: str, prefix: str, topics: Sequence[Topic], deciders: Deciders | None) -> Inputs:
-    """Read the topics to their ends, and hand each readable record to the deciders.
+def read_inputs(
+    servers: str, prefix: str, topics: Sequence[Topic], triggers: TriggerRecords | None
+) -> Inputs:
+    """Read the topics to their ends, and pass each well-formed record to the triggers.
 
-    Without deciders, as in a catch-up, whose records are due at no time, nothing is decoded.
+    Without triggers nothing is decoded: records of a catch-up have no scheduled time.
     """
     inputs = Inputs()
     for topic in topics:
         decoder = msgspec.json.Decoder(topic.record)
         for append_ms, value in _records(servers, prefix + topic.name):
-            record = _decoded(decoder, value) if deciders else None
+            record = _decoded(decoder, value) if triggers else None
             text = getattr(record, "scheduled_time", None)
             scheduled_ms = NEVER if text is None else to_ms(text)
             inputs.scheduled_ms.append(scheduled_ms)
             inputs.append_ms.append(append_ms)
             inputs.by_topic[prefix + topic.name] += 1
-            if deciders and record is not None:
-                deciders.take(topic.name, record, scheduled_ms, append_ms)
+            if triggers and record is not None:
+                triggers.add(topic.name, record, scheduled_ms, append_ms)
     return inputs
 
 
@@ -62,15 +64,15 @@ def _decoded(decoder: "msgspec.json.Decoder[Any]", value: bytes) -> Any:
 
 
 def _records(servers: str, topic: str) -> Iterator[tuple[int, bytes]]:
-    """Yield append time and value of all records that a topic holds now, each partition in order."""
+    """Yield append time and value of a topic's records, each partition in order."""
     reader = consumer(servers, [topic])
     try:
         parts = [TopicPartition(topic, part.partition) for part in reader.assignment()]
-        left = sum(reader.get_watermark_offsets(part)[1] for part in parts)
-        while left > 0:
-            for message in reader.consume(min(AT_ONCE, left), timeout=1):
+        remaining = sum(reader.get_watermark_offsets(part)[1] for part in parts)
+        while remaining > 0:
+            for message in reader.consume(min(BATCH_SIZE, remaining), timeout=1):
                 if not message.error():
-                    left -= 1
+                    remaining -= 1
                     yield message.timestamp()[1], message.value() or b""
     finally:
         reader.close()

@@ -1,8 +1,8 @@
-"""Does a job keep up? How many records lie between what was sent and what it has done, over time, and the trend.
+"""Lag: how many records are sent but not yet processed, over time, and its trend.
 
-Spark commits no offsets to Kafka. In micro-batches the lag at the end of a batch is what the topics held by then less
-what the batches had read. A real-time batch lasts minutes: there the lag is how long outputs take, times the rate
-(Little's law).
+Spark commits no offsets to Kafka. In micro-batches the lag at the end of a batch is what the topics
+held at that time less what the batches had read. A real-time batch lasts minutes; there the lag is
+the latency of outputs times the rate (Little's law).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,19 +13,19 @@ import numpy as np
 from events.times import to_ms
 
 Series = list[tuple[float, float]]
-"""Moments in epoch seconds, with the records behind at each."""
-FEWEST = 3
-"""Of fewer points nothing is said about a trend."""
+"""Times in epoch seconds, with the lag in records at each."""
+MIN_POINTS = 3
+"""Fewer points have no trend."""
 
 
-def batch_lag(batches: Sequence[Mapping[str, Any]], held: Series) -> Series:
+def batch_lag(batches: Sequence[Mapping[str, Any]], topic_sizes: Series) -> Series:
     """Return the lag at the end of each batch of one query.
 
-    In: Spark's progress of its batches, and how many records its topics held at which moment.
+    In: Spark's progress of the batches, and the number of records in its topics over time.
     """
-    if not held:
+    if not topic_sizes:
         return []
-    moments, counts = zip(*held, strict=True)
+    moments, counts = zip(*topic_sizes, strict=True)
     lag: Series = []
     for batch in batches:
         end_s = end_ms(batch) / 1000
@@ -39,24 +39,28 @@ def end_ms(batch: Mapping[str, Any]) -> int:
 
 
 def reached(batch: Mapping[str, Any]) -> int:
-    """Return the sum of the offsets that a batch ended at, over all its topics and partitions."""
+    """Return the sum of a batch's end offsets over all topics and partitions."""
     return sum(_reached(batch).values())
 
 
 def unread(batch: Mapping[str, Any], ends: Mapping[str, int]) -> int:
-    """Return how many records a batch's topics hold beyond where it ended; `ends` are their sizes by name."""
+    """Return how many records of its topics a batch has not read; `ends` are the topics' sizes."""
     return sum(max(0, ends.get(topic, 0) - count) for topic, count in _reached(batch).items())
 
 
 def _reached(batch: Mapping[str, Any]) -> dict[str, int]:
-    ends = [source["endOffset"] for source in batch["sources"] if isinstance(source.get("endOffset"), dict)]
+    ends = [
+        source["endOffset"]
+        for source in batch["sources"]
+        if isinstance(source.get("endOffset"), dict)
+    ]
     return {topic: sum(map(int, parts.values())) for end in ends for topic, parts in end.items()}
 
 
 def output_lag(seen: Sequence[tuple[float, float]], rate: float) -> Series:
-    """Return the lag of each second: the median latency of the outputs seen in it, times the rate.
+    """Return the lag of each second: the median latency of its outputs times the rate.
 
-    In: moments at which outputs were seen (epoch s) with their latencies (ms); the rate in records/s.
+    In: the times at which outputs were seen (epoch s) with their latencies (ms); records/s.
     """
     by_second: dict[int, list[float]] = {}
     for moment, latency_ms in seen:
@@ -65,8 +69,8 @@ def output_lag(seen: Sequence[tuple[float, float]], rate: float) -> Series:
 
 
 def slope(lag: Series) -> float | None:
-    """Return by how many records a second the lag grows: least squares; None of fewer than three points."""
-    if len(lag) < FEWEST:
+    """Return the lag's growth in records/s by least squares; None for fewer than three points."""
+    if len(lag) < MIN_POINTS:
         return None
     moments, records = np.array(lag, dtype=float).T
     away = moments - moments.mean()
@@ -76,5 +80,5 @@ def slope(lag: Series) -> float | None:
 
 
 def between(lag: Series, begin_s: float, end_s: float) -> Series:
-    """Return the points of a stretch of time."""
+    """Return the points of an interval."""
     return [(moment, records) for moment, records in lag if begin_s <= moment <= end_s]

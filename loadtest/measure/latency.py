@@ -1,4 +1,4 @@
-"""How late were outputs? Percentiles by HdrHistogram: three digits, from a microsecond to two hours."""
+"""Percentiles of latencies by HdrHistogram: three digits, from a microsecond to two hours."""
 
 from collections.abc import Iterable
 
@@ -21,9 +21,9 @@ class Percentiles(Struct, frozen=True, kw_only=True):
 
 
 def percentiles(latencies_ms: Iterable[float]) -> Percentiles | None:
-    """Return the percentiles, None of nothing.
+    """Return the percentiles; None without latencies.
 
-    A latency below a microsecond counts as one: the scheduled time and the consumer's clock have a millisecond each.
+    A latency below a microsecond counts as one: both clocks have a resolution of a millisecond.
     """
     histogram = HdrHistogram(1, LONGEST_US, DIGITS)
     longest = 0.0
@@ -34,5 +34,10 @@ def percentiles(latencies_ms: Iterable[float]) -> Percentiles | None:
         return None
     at = {p: histogram.get_value_at_percentile(p) / 1000 for p in (50, 95, 99, 99.9)}
     return Percentiles(
-        count=histogram.total_count, p50=at[50], p95=at[95], p99=at[99], p999=at[99.9], max=round(longest, 3)
+        count=histogram.total_count,
+        p50=at[50],
+        p95=at[95],
+        p99=at[99],
+        p999=at[99.9],
+        max=round(longest, 3),
     )

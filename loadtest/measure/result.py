@@ -1,11 +1,11 @@
-"""What a point found out, and a whole run of a plan: records, kept as JSON in the run's folder."""
+"""Results of points and runs, stored as JSON in the run's folder."""
 
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from events.cli import PersonError
+from events.cli import UserFacingError
 from loadtest.measure.gates import Gate, is_valid
 from loadtest.measure.latency import Percentiles
 
@@ -13,27 +13,27 @@ RESULT, RUN = "result.json", "run.json"
 
 
 class Process(Struct, kw_only=True, frozen=True):
-    """What one of the programs took while the load was measured."""
+    """CPU and memory of one program during the measurement."""
 
     cpu_percent: float
-    """Of one processor, on average."""
+    """Mean, in percent of one processor."""
     rss_mib: float
-    """At most."""
+    """The highest value."""
 
 
 class Batches(Struct, kw_only=True, frozen=True):
-    """The batches of the jobs' main queries, while the load was measured."""
+    """Batches of the jobs' main queries during the measurement."""
 
     count: int
     p50_ms: float
     max_ms: float
     state_rows: int
     state_mib: float
-    """In memory at most, as Spark says."""
+    """The highest size in memory, as reported by Spark."""
 
 
 class PointResult(Struct, kw_only=True, frozen=True):
-    """One point. Where a gate failed its numbers are of no use, and no report shows them."""
+    """A point's result; reports hide the numbers of a point that failed a gate."""
 
     label: str
     variant: str
@@ -45,40 +45,42 @@ class PointResult(Struct, kw_only=True, frozen=True):
     """When the point began, in UTC."""
     gates: list[Gate]
     measured_ms: tuple[float, float] = (0.0, float(2**62))
-    """From when to when records had to be due to be measured, in epoch milliseconds; of a catch-up, all are."""
+    """Records scheduled in this interval are measured (epoch ms); in a catch-up all are."""
     from_schedule: Percentiles | None = None
-    """Of outputs whose deciding record was due while the load was measured, as a consumer had them."""
+    """From the triggering record's scheduled time to the moment a consumer has the output."""
     from_append: Percentiles | None = None
-    """The same from when the broker had appended that record."""
-    past_window: Percentiles | None = None
-    """Of closed windows: past their end and the watermark's delay."""
+    """The same from that record's append time."""
+    window_delay: Percentiles | None = None
+    """Of outputs that time triggers: from their deadline (`window_deadlines`)."""
     racks: int = 0
     sent: int = 0
     in_per_s: float | None = None
     outputs: int = 0
     out_per_s: float | None = None
-    again: int = 0
-    """Outputs that came more than once: the sink is at least once."""
+    duplicates: int = 0
+    """Repeated outputs: the sink is at-least-once."""
     lag_max: float | None = None
     lag_slope: float | None = None
-    """By how many records a second the lag grew."""
-    lag_by: str = ""
+    """Growth of the lag, in records per second."""
+    lag_source: str = ""
     late_per_s: float | None = None
-    slip: Percentiles | None = None
+    schedule_lag: Percentiles | None = None
     """From scheduled time to append time."""
-    generator_slip_ms: float | None = None
-    """The most by which the generator was behind its schedule, warm-up included, by its own word."""
-    whole_per_s: float | None = None
-    """Catch-up: records a second from the start; `warm_per_s` without the first batch, or the first third."""
-    warm_per_s: float | None = None
-    start_s: float | None = None
-    """Catch-up in micro-batches: from the start of the jobs to the end of their first batch."""
+    max_schedule_lag_ms: float | None = None
+    """The largest schedule lag that the producer reports, warm-up included."""
+    throughput_per_s: float | None = None
+    """Catch-up: records per second from the start."""
+    warm_throughput_per_s: float | None = None
+    """The same without the first batch, or without the first third of the outputs."""
+    startup_s: float | None = None
+    """Catch-up in micro-batches: from the jobs' start to the end of their first batch."""
     recovery_s: float | None = None
-    """The same of the start after a kill, with the state that is there by then."""
+    """The same for the restart after a kill, with the state at that time."""
     processes: dict[str, Process] = {}
     batches: Batches | None = None
     checkpoint_mib: float = 0.0
     folder: str = ""
+    missed_targets: list[str] = []
 
     @property
     def valid(self) -> bool:
@@ -87,27 +89,27 @@ class PointResult(Struct, kw_only=True, frozen=True):
 
     @property
     def reasons(self) -> list[str]:
-        """Why it is not valid."""
-        return [f"not so: {gate.name} ({gate.found})" for gate in self.gates if gate.holds is False]
+        """Why it is invalid."""
+        return [gate.reason for gate in self.gates if gate.passed is False]
 
 
 class Run(Struct, kw_only=True, frozen=True):
-    """A run of a plan: which, when, where, and how far it came."""
+    """A run of a plan: when, where, and how it ended."""
 
     name: str
     description: str
     began: str
     machine: dict[str, str]
     points: int
-    """How many were planned."""
+    """Number of planned points."""
     ended: str = ""
-    """Why it ended early, in words; nothing when it did not."""
+    """Why it ended early; empty for a complete run."""
     capacity: dict[str, float | None] = {}
-    """The highest rate that held, by variant; None where not even the lowest did."""
+    """The highest sustained rate by variant; None where the lowest was not sustained."""
 
 
-class Saved(Struct, kw_only=True, frozen=True):
-    """A run with the points that it came to."""
+class SavedRun(Struct, kw_only=True, frozen=True):
+    """A run with its finished points."""
 
     run: Run
     points: list[PointResult]
@@ -115,20 +117,24 @@ class Saved(Struct, kw_only=True, frozen=True):
 
 
 def save(record: Struct, path: Path) -> None:
-    """Write a record, at once or not at all."""
+    """Write a record atomically."""
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
     new.replace(path)
 
 
-def load(folder: Path) -> Saved:
-    """Read what a run left in its folder; raise `PersonError` when that is none."""
+def load(folder: Path) -> SavedRun:
+    """Read a run from its folder; raise `UserFacingError` when it holds none."""
     try:
         run = msgspec.json.decode((folder / RUN).read_bytes(), type=Run)
         files = sorted(folder.glob(f"points/*/{RESULT}"), key=lambda file: file.stat().st_mtime_ns)
         points = [msgspec.json.decode(file.read_bytes(), type=PointResult) for file in files]
     except FileNotFoundError:
-        raise PersonError(f"{folder} holds no load run: make one with python -m loadtest run PLAN.") from None
+        raise UserFacingError(
+            f"{folder} holds no load run: create one with python -m loadtest run PLAN."
+        ) from None
     except (msgspec.DecodeError, OSError) as error:
-        raise PersonError(f"the load run in {folder} cannot be read ({error}): run it again.") from None
-    return Saved(run=run, points=points, folder=folder)
+        raise UserFacingError(
+            f"the load run in {folder} cannot be read ({error}): run it again."
+        ) from None
+    return SavedRun(run=run, points=points, folder=folder)

@@ -1,4 +1,4 @@
-"""What do Spark's batches say? How much came too late, how long they took, how much state they held."""
+"""Spark's batches: late records, durations and state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,28 +12,28 @@ Progress = Mapping[str, Any]
 
 
 def late(batches: Sequence[Progress], seconds: float) -> float | None:
-    """Return how many records a second came too late to count, in so many seconds; None where no batch tells."""
-    told = [b["late_records"] for b in batches if b["late_records"] is not None]
-    return sum(told) / seconds if told else None
+    """Return the records per second that were dropped as late; None if no batch reports them."""
+    late_records = [b["late_records"] for b in batches if b["late_records"] is not None]
+    return sum(late_records) / seconds if late_records else None
 
 
-def summed_up(batches: Sequence[Progress]) -> Batches | None:
-    """Return how long batches took and how much state they held at most; None where there are none."""
+def summarize(batches: Sequence[Progress]) -> Batches | None:
+    """Return the batches' durations and largest state; None without batches."""
     if not batches:
         return None
-    took = [float(b["batchDuration"]) for b in batches]
+    durations = [float(b["batchDuration"]) for b in batches]
     states = [state_of(b) for b in batches]
     return Batches(
-        count=len(took),
-        p50_ms=float(np.median(took)),
-        max_ms=max(took),
+        count=len(durations),
+        p50_ms=float(np.median(durations)),
+        max_ms=max(durations),
         state_rows=max(rows for rows, _ in states),
         state_mib=round(max(size for _, size in states) / MIB, 1),
     )
 
 
 def state_of(batch: Progress) -> tuple[int, int]:
-    """Return how many rows of state there were after a batch (0 where they are not counted), and their bytes."""
+    """Return the rows and bytes of state after a batch; 0 rows where Spark does not count them."""
     operators = batch["stateOperators"]
     rows = sum(int(operator["numRowsTotal"]) for operator in operators)
     return rows, sum(int(operator["memoryUsedBytes"]) for operator in operators)

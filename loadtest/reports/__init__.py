@@ -1,1 +1,1 @@
-"""What runs have to say: pages, plots, tables, comparisons and the rows of the documentation."""
+"""Reports of runs: pages, plots, tables, comparisons and the rows of docs/performance.md."""

@@ -1,8 +1,9 @@
-"""Do two runs differ? Each point's means with their 95 % intervals over the repeats, and the verdict.
+"""Comparison of two runs: means with 95 % intervals over the repeats, and a verdict.
 
-The interval is Student's: mean ± t · s / √n, with s the standard deviation of the n repeats and t the quantile of
-n - 1 degrees of freedom. Two figures differ when their intervals do not overlap and one mean is 25 % or more above the
-other; anything less is no difference on a machine that is not a laboratory's. Of one repeat nothing can be told.
+The interval is Student's: mean ± t · s / √n, with s the standard deviation of the n repeats and t
+the quantile of n - 1 degrees of freedom. Two figures differ when their intervals do not overlap and
+one mean is at least 25 % above the other; smaller differences are noise on a shared machine. One
+repeat has no interval.
 """
 
 import math
@@ -12,36 +13,39 @@ from statistics import fmean, stdev
 
 import msgspec
 
-from events.cli import PersonError
-from loadtest.measure.result import PointResult, Saved
+from events.cli import UserFacingError
+from loadtest.measure.result import PointResult, SavedRun
 
-LEAST = 0.25
+MIN_DIFFERENCE = 0.25
 _T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-"""Student's t for 95 %, both sides, for 1 to 30 degrees of freedom."""
+"""Student's t for 95 %, two-sided, for 1 to 30 degrees of freedom."""
 _NORMAL = 1.96
 METRICS: dict[str, Callable[[PointResult], float | None]] = {
     "p50 ms": lambda p: p.from_schedule.p50 if p.from_schedule else None,
     "p99 ms": lambda p: p.from_schedule.p99 if p.from_schedule else None,
-    "past window p99 ms": lambda p: p.past_window.p99 if p.past_window else None,
-    "records/s, from start": lambda p: p.whole_per_s,
-    "records/s, warm": lambda p: p.warm_per_s,
-    "start s": lambda p: p.start_s,
+    "window delay p50 ms": lambda p: p.window_delay.p50 if p.window_delay else None,
+    "window delay p99 ms": lambda p: p.window_delay.p99 if p.window_delay else None,
+    "window delay max ms": lambda p: p.window_delay.max if p.window_delay else None,
+    "records/s": lambda p: p.throughput_per_s,
+    "warm records/s": lambda p: p.warm_throughput_per_s,
+    "startup s": lambda p: p.startup_s,
     "recovery s": lambda p: p.recovery_s,
     "batch p50 ms": lambda p: p.batches.p50_ms if p.batches else None,
-    "state MiB": lambda p: (p.batches.state_mib or None) if p.batches else None,  # 0: not counted
+    "state MiB": lambda p: (p.batches.state_mib or None) if p.batches else None,  # 0: not reported
     "jobs MiB": lambda p: jobs_mib(p) if p.jobs and p.processes else None,
     "checkpoint MiB": lambda p: p.checkpoint_mib or None,
-    "CPU of the jobs %": lambda p: jobs_cpu(p) if p.jobs and p.processes else None,
+    "jobs CPU %": lambda p: jobs_cpu(p) if p.jobs and p.processes else None,
 }
-"""What a point is told by, in comparisons, curves and rows."""
+"""The figures of a point in comparisons, curves and rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean with its 95 % interval, over so many repeats; without end where there is only one."""
+    """A mean with its 95 % interval over the repeats; infinite for one repeat."""
 
     mean: float
     low: float
@@ -51,7 +55,8 @@ class Interval:
     def __str__(self) -> str:
         if self.repeats == 1:
             return f"{number(self.mean)} (one repeat)"
-        return f"{number(self.mean)} ({number(self.low)} to {number(self.high)}, {self.repeats} repeats)"
+        interval = f"{number(self.low)} to {number(self.high)}"
+        return f"{number(self.mean)} ({interval}, {self.repeats} repeats)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +70,25 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """What can be said, in words."""
+        """Whether the figures differ, in words."""
         if 1 in (self.a.repeats, self.b.repeats):
-            return "cannot be told of one repeat"
+            return "one repeat: cannot compare"
         overlap = self.a.low <= self.b.high and self.b.low <= self.a.high
         smaller, larger = sorted((self.a.mean, self.b.mean))
-        if overlap or smaller <= 0 or larger / smaller < 1 + LEAST:
+        if overlap or smaller <= 0 or larger / smaller < 1 + MIN_DIFFERENCE:
             return "no difference"
         return f"B is {self.b.mean / self.a.mean:.2f} times A"
 
 
 def number(value: float | None) -> str:
-    """Return a number to three digits, from a hundred on without a fraction; nothing for None."""
+    """Return a number with three digits, from 100 on as an integer; empty for None."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Return the mean of the repeats with its interval; raise `ValueError` when there are none."""
+    """Return the mean of the repeats with its interval; raise `ValueError` for no repeat."""
     if not values:
         raise ValueError("nothing was measured")
     mean, count = fmean(values), len(values)
@@ -94,8 +99,8 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half, count)
 
 
-def compare(a: Saved, b: Saved) -> Iterator[Difference]:
-    """Yield every figure of the points that both runs have; invalid points count for nothing."""
+def compare(a: SavedRun, b: SavedRun) -> Iterator[Difference]:
+    """Yield every figure of the valid points that both runs have."""
     ours, theirs = figures(a.points), figures(b.points)
     for label, by_metric in ours.items():
         for metric, values in by_metric.items():
@@ -104,20 +109,20 @@ def compare(a: Saved, b: Saved) -> Iterator[Difference]:
                 yield Difference(label, metric, interval(values), interval(other))
 
 
-def only(saved: Saved, variant: str) -> Saved:
-    """Return a run with the points of one of its variants, whose labels no longer name it."""
+def select_variant(saved: SavedRun, variant: str) -> SavedRun:
+    """Return a run with one variant's points, and labels without the variant's name."""
     points = [
         msgspec.structs.replace(point, label=point.label.removeprefix(f"{variant} "))
         for point in saved.points
         if point.variant == variant
     ]
     if not points:
-        raise PersonError(f"the run {saved.run.name} has no variant {variant!r}.")
+        raise UserFacingError(f"the run {saved.run.name} has no variant {variant!r}.")
     return msgspec.structs.replace(saved, points=points)
 
 
 def figures(points: Sequence[PointResult]) -> dict[str, dict[str, list[float]]]:
-    """Return the values of each figure over the repeats, by label and metric, of the valid points."""
+    """Return the values of valid points over the repeats, by label and metric."""
     found: dict[str, dict[str, list[float]]] = {}
     for point in points:
         if point.valid:
@@ -129,10 +134,12 @@ def figures(points: Sequence[PointResult]) -> dict[str, dict[str, list[float]]]:
 
 
 def jobs_cpu(point: PointResult) -> float:
-    """Return the processor time of the jobs, Python and JVM together, in percent of one processor."""
-    return sum(taken.cpu_percent for name, taken in point.processes.items() if name.startswith("jobs"))
+    """Return the CPU of the jobs, Python and JVM together, in percent of one processor."""
+    return sum(
+        used.cpu_percent for name, used in point.processes.items() if name.startswith("jobs")
+    )
 
 
 def jobs_mib(point: PointResult) -> float:
-    """Return the memory of the jobs, Python and JVM together, each at most, in MiB."""
-    return sum(taken.rss_mib for name, taken in point.processes.items() if name.startswith("jobs"))
+    """Return the highest memory of the jobs, Python and JVM together, in MiB."""
+    return sum(used.rss_mib for name, used in point.processes.items() if name.startswith("jobs"))

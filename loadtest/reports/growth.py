@@ -1,7 +1,7 @@
-"""How do costs grow with the work? Figures over racks, or over events that are there at once, and their slopes.
+"""Growth of costs with the work: figures over racks or backlog size, and their slopes.
 
-A slope is that of the line of least squares through the logarithms of work and cost: 0 is a cost that does not grow, 1
-one that grows as the work does.
+A slope is that of the least-squares line through the logarithms of work and cost: 0 for a constant
+cost, 1 for a cost proportional to the work.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,20 +13,21 @@ from loadtest.measure.result import PointResult
 from loadtest.reports.compare import METRICS, number
 
 Curve = list[tuple[float, float]]
-"""Work and cost, by growing work; the mean over repeats."""
+"""Work and mean cost over the repeats, by growing work."""
 WORKS: dict[str, Callable[[PointResult], int]] = {
     "racks": lambda p: p.racks,
-    "events at once": lambda p: 0 if p.rate else p.sent,
+    "backlog events": lambda p: 0 if p.rate else p.sent,
 }
 COSTS = (
-    "records/s, warm", "start s", "recovery s", "p99 ms", "batch p50 ms", "state MiB", "jobs MiB", "checkpoint MiB",
+    "warm records/s", "startup s", "recovery s", "p99 ms", "batch p50 ms", "state MiB",
+    "jobs MiB", "checkpoint MiB",
 )  # fmt: skip
 
 
 def curves(points: Sequence[PointResult]) -> tuple[str, dict[str, Curve]]:
-    """Return what grows from point to point, and the curves of costs over it; nothing where nothing grows.
+    """Return what grows between valid points, and the curves of costs over it; empty if nothing.
 
-    Of valid points. Where racks and events grow together it is told over the racks.
+    Where racks and events grow together, the curves are over racks.
     """
     valid = [point for point in points if point.valid]
     for work, amount in WORKS.items():
@@ -48,19 +49,22 @@ def curves(points: Sequence[PointResult]) -> tuple[str, dict[str, Curve]]:
 
 
 def slope(curve: Curve) -> float:
-    """Return the slope of a curve of positive numbers, in logarithms."""
+    """Return the slope of a curve of positive numbers in logarithms."""
     work, cost = np.log(np.asarray(curve)).T
-    return round(float(np.polyfit(work, cost, 1)[0]), 6) + 0.0  # and no minus before nought
+    return round(float(np.polyfit(work, cost, 1)[0]), 6) + 0.0  # no negative zero
 
 
 def growth_table(points: Sequence[PointResult]) -> list[list[str]]:
-    """Return a row per amount of work with its costs, and the slopes last; only a head where nothing grows."""
+    """Return a row of costs per amount of work, then the slopes; only a head if nothing grows."""
     work, found = curves(points)
     if not found:
         return [[work]]
     amounts = sorted({at for curve in found.values() for at, _ in curve})
     return [
         [work, *found],
-        *([f"{at:,.0f}", *(number(dict(curve).get(at)) for curve in found.values())] for at in amounts),
+        *(
+            [f"{at:,.0f}", *(number(dict(curve).get(at)) for curve in found.values())]
+            for at in amounts
+        ),
         ["slope", *(f"{slope(curve):.2f}" for curve in found.values())],
     ]

@@ -1,51 +1,55 @@
-"""The report's page: one HTML file with everything in it, so that it can be sent and opened anywhere."""
+"""The report's page: one self-contained HTML file."""
 
 import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from loadtest.measure.result import Saved
+from loadtest.measure.result import SavedRun
 from loadtest.reports import growth, rows
 from loadtest.reports.compare import number
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: 13px; display: block; overflow-x: auto; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem;
+  color: #222; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: 13px; display: block;
+  overflow-x: auto; }
 th, td { border: 1px solid #ccc; padding: .25rem .5rem; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
-.invalid td, .FAILS td { background: #fdd; text-align: left; }
+.INVALID td, .FAILED td { background: #fdd; text-align: left; }
 img { max-width: 100%; }
 .early { background: #fdd; padding: .5rem 1rem; }
 """
 _NOTES = (
-    "Latency is from when the load plan wanted the deciding record sent (scheduled time), or from when the broker had "
-    "appended it, to the moment at which a consumer held the output. Producer, broker, jobs and consumer share one "
-    "machine and its clock, and share its processors: absolute figures are this machine's. The percentiles are of "
-    "outputs whose record was due after the warm-up; HdrHistogram keeps three digits. A point that failed a gate has "
-    "no numbers."
+    "Latency is measured from the triggering record's scheduled time, or from its append time, to "
+    "the moment a consumer has the output. Producer, broker, jobs and consumer share one machine, "
+    "its clock and its processors, so absolute figures apply to this machine. Percentiles cover "
+    "outputs whose record was scheduled after the warm-up; HdrHistogram keeps three digits. "
+    "Invalid points have no numbers."
 )
 
 
-def page(saved: Saved, plots: Mapping[str, Path]) -> str:
+def page(saved: SavedRun, plots: Mapping[str, Path]) -> str:
     """Return the page as HTML."""
     run, points = saved.run, saved.points
-    early = f'<p class="early">This report is not complete: {escape(run.ended)}.</p>' if run.ended else ""
+    early = (
+        f'<p class="early">This run is incomplete: {escape(run.ended)}.</p>' if run.ended else ""
+    )
     capacity = [
-        ["variant", "highest rate that held, events/s"],
+        ["variant", "highest sustained rate, events/s"],
         *([name or "the plan", number(rate) or "none"] for name, rate in run.capacity.items()),
     ]
     sections = [
         ("Machine and versions", [["", ""], *([key, value] for key, value in run.machine.items())]),
         ("Capacity", capacity),
         ("Latency from the scheduled time", rows.latency_table(points, "from_schedule")),
-        ("Latency from the append to the topic", rows.latency_table(points, "from_append")),
+        ("Latency from the append time", rows.latency_table(points, "from_append")),
         (
-            "Latency past the window's end and the watermark's delay",
-            rows.latency_table(points, "past_window"),
+            "Delay after the deadline (window's end plus watermark, or silence)",
+            rows.latency_table(points, "window_delay"),
         ),
-        ("How costs grow with the work", growth.growth_table(points)),
-        ("Load, lag and batches", rows.load_table(points)),
+        ("Growth of costs", growth.growth_table(points)),
+        ("Throughput, lag and batches", rows.load_table(points)),
         ("Programs", rows.process_table(points)),
         ("Gates", rows.gate_table(points)),
     ]
@@ -57,7 +61,8 @@ def page(saved: Saved, plots: Mapping[str, Path]) -> str:
         *(text for title in tables for text in _part(title, tables) if title not in _FIRST),
     ]
     return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>Load run {escape(run.name)}</title>'
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">'
+        f"<title>Load run {escape(run.name)}</title>"
         f"<style>{_STYLE}</style>\n<h1>Load run {escape(run.name)}</h1>"
         f"<p>{escape(run.description)}</p>{early}"
         f"<p>Began {escape(run.began)}; {len(points)} of {run.points} points, "
@@ -80,7 +85,12 @@ def _table(content: Sequence[Sequence[str]]) -> str:
     lines = ["<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>"]
     for row in body:
         marked = next(
-            (mark for mark in (rows.INVALID, "FAILS") if any(cell.startswith(mark) for cell in row)), ""
+            (
+                mark
+                for mark in (rows.INVALID, "FAILED")
+                if any(cell.startswith(mark) for cell in row)
+            ),
+            "",
         )
         cells = [f"<td>{escape(cell)}</td>" for cell in row]
         if len(row) < width:

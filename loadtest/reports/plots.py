@@ -1,4 +1,4 @@
-"""The plots of a run: each a PNG file. Of valid points only, but for what shows why a point is not valid."""
+"""The plots of a run, each a PNG file; plots that explain invalid points include those too."""
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
@@ -12,42 +12,46 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, MaxNLocator, NullFormatter
 
-from loadtest.measure.raw_files import BATCHES, LAG, LATENCIES, SAMPLES
-from loadtest.measure.result import PointResult, Process, Saved
+from loadtest.measure.result import PointResult, Process, SavedRun
+from loadtest.measure.series_files import BATCHES, LAG, LATENCIES, SAMPLES
 from loadtest.reports import growth
 
 WIDTH, HEIGHT, DPI = 8.0, 4.2, 110
-IN_FULL = "{x:,.10g}"
-"""How the numbers of an axis are written: without powers of ten, and not rounded, or two could look the same."""
-MOST_STEPS = 2000
-"""An ECDF is drawn with at most so many steps; its tail with all."""
+PLAIN_NUMBER = "{x:,.10g}"
+"""The format of axis numbers: no powers of ten, and unrounded so that all ticks differ."""
+MAX_ECDF_STEPS = 2000
+"""An ECDF has at most this many steps, plus all steps of its tail."""
 
 
-def draw(saved: Saved) -> dict[str, Path]:
-    """Draw what there is to draw into the run's folder; return the files by title."""
+def draw(saved: SavedRun) -> dict[str, Path]:
+    """Draw the plots that have data into the run's folder; return the files by title."""
     measured = [point for point in saved.points if point.valid]
     wanted: list[tuple[str, str, Callable[[Axes], bool]]] = [
         ("Latency over rate", "latency-over-rate", lambda ax: _over_rate(ax, measured)),
-        ("Records a second", "throughput", lambda ax: _throughput(ax, measured)),
-        ("Costs over work", "growth", lambda ax: _growth(ax, measured)),
-        ("Latencies (ECDF)", "ecdf", lambda ax: _ecdf(ax, saved, measured)),
+        ("Throughput", "throughput", lambda ax: _throughput(ax, measured)),
+        ("Growth of costs", "growth", lambda ax: _growth(ax, measured)),
+        ("Latency (ECDF)", "ecdf", lambda ax: _ecdf(ax, saved, measured)),
         (
             "Latency over time, warm-up included",
             "latency-over-time",
             lambda ax: _over_time(ax, saved, measured),
         ),
         ("Lag over time", "lag", lambda ax: _lag(ax, saved)),
-        ("Time of batches", "batches", lambda ax: _batches(ax, saved)),
-        ("Memory of state", "state", lambda ax: _state(ax, saved)),
-        ("Processors", "cpu", lambda ax: _shares(ax, saved, _cpu, "percent of one processor")),
-        ("Memory", "memory", lambda ax: _shares(ax, saved, _rss, "resident MiB, each program at most")),
+        ("Batch duration", "batches", lambda ax: _batches(ax, saved)),
+        ("State size", "state", lambda ax: _state(ax, saved)),
+        ("CPU", "cpu", lambda ax: _shares(ax, saved, _cpu, "percent of one processor")),
         (
-            "Processors, last point",
+            "Memory",
+            "memory",
+            lambda ax: _shares(ax, saved, _rss, "highest resident MiB"),
+        ),
+        (
+            "CPU over time, last point",
             "cpu-over-time",
             lambda ax: _programs(ax, saved, "cpu_percent", "percent of one processor"),
         ),
         (
-            "Memory, last point",
+            "Memory over time, last point",
             "memory-over-time",
             lambda ax: _programs(ax, saved, "rss_mib", "resident MiB"),
         ),
@@ -71,7 +75,7 @@ def draw(saved: Saved) -> dict[str, Path]:
 def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
     curves: dict[tuple[str, str], dict[float, list[float]]] = {}
     for point in points:
-        latency = point.from_schedule or point.past_window
+        latency = point.from_schedule or point.window_delay
         if latency is not None:
             for name, value in (("p50", latency.p50), ("p99", latency.p99)):
                 curve = curves.setdefault((point.variant or "", name), {})
@@ -82,7 +86,8 @@ def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
         below = [m - min(curve[r]) for m, r in zip(middles, rates, strict=True)]
         above = [max(curve[r]) - m for m, r in zip(middles, rates, strict=True)]
         ax.errorbar(
-            rates, middles, yerr=[below, above], marker="o", capsize=3, label=f"{variant} {name}".strip(),
+            rates, middles, yerr=[below, above], marker="o", capsize=3,
+            label=f"{variant} {name}".strip(),
             linestyle="-" if name == "p50" else "--",
         )  # fmt: skip
     ax.set(xlabel="events/s", ylabel="ms from scheduled time", yscale="log", xscale="log")
@@ -94,25 +99,25 @@ def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
 
 
 def _throughput(ax: Axes, points: Sequence[PointResult]) -> bool:
-    """Draw the mean of each label's repeats as a bar, and each of them as a stroke; warm, if all points tell it."""
-    ended = [point for point in points if point.whole_per_s]
-    warm = all(point.warm_per_s for point in ended)
+    """Draw each label's mean as a bar and its repeats as strokes; warm if all points have it."""
+    ended = [point for point in points if point.throughput_per_s]
+    warm = all(point.warm_throughput_per_s for point in ended)
     by_label: dict[str, list[float]] = {}
     for point in ended:
-        per_s = (point.warm_per_s if warm else point.whole_per_s) or 0.0
+        per_s = (point.warm_throughput_per_s if warm else point.throughput_per_s) or 0.0
         by_label.setdefault(point.label, []).append(per_s)
     for label, values in by_label.items():
         ax.barh(label, float(np.mean(values)), alpha=0.4, color="C0")
         ax.plot(values, [label] * len(values), linestyle="", marker="|", markersize=14, color="C0")
     ax.plot([], [], linestyle="", marker="|", color="C0", label="a repeat")
-    _room_for_bars(ax, len(by_label))
-    ax.xaxis.set_major_formatter(IN_FULL)
-    ax.set(xlabel="records/s, " + ("the first batch or third left out" if warm else "from the start"))
+    _lay_out_bars(ax, len(by_label))
+    ax.xaxis.set_major_formatter(PLAIN_NUMBER)
+    ax.set(xlabel="warm records/s" if warm else "records/s from the start")
     return bool(by_label)
 
 
 def _growth(ax: Axes, points: Sequence[PointResult]) -> bool:
-    """Draw each cost as a multiple of its first: what grows as the work does is a diagonal."""
+    """Draw each cost as a multiple of its first; proportional growth is a diagonal."""
     work, curves = growth.curves(points)
     for cost, curve in curves.items():
         amounts, values = zip(*curve, strict=True)
@@ -122,11 +127,11 @@ def _growth(ax: Axes, points: Sequence[PointResult]) -> bool:
             marker="o",
             label=f"{cost}, slope {growth.slope(curve):.2f}",
         )
-    ax.set(xlabel=work, ylabel="times the first", xscale="log", yscale="log")
+    ax.set(xlabel=work, ylabel="multiple of the first point", xscale="log", yscale="log")
     return bool(curves)
 
 
-def _ecdf(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
+def _ecdf(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:
     drawn = False
     for point in points:
         due_ms, latencies = _latencies(saved, point)
@@ -136,7 +141,8 @@ def _ecdf(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
             share = np.arange(1, len(latencies) + 1) / len(latencies)
             at = np.unique(
                 np.append(
-                    np.arange(0, len(latencies), max(1, len(latencies) // MOST_STEPS)), len(latencies) - 1
+                    np.arange(0, len(latencies), max(1, len(latencies) // MAX_ECDF_STEPS)),
+                    len(latencies) - 1,
                 )
             )
             ax.step(np.maximum(latencies[at], 1), share[at], where="post", label=_name(point))
@@ -146,7 +152,7 @@ def _ecdf(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
     return drawn
 
 
-def _over_time(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
+def _over_time(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:
     drawn = False
     for point in points:
         due_ms, latencies = _latencies(saved, point)
@@ -154,7 +160,9 @@ def _over_time(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
             seconds = ((due_ms - due_ms.min()) / 1000).astype(int)
             each = np.unique(seconds)
             ax.plot(
-                each, [np.percentile(latencies[seconds == s], 99) for s in each], label=f"{_name(point)} p99"
+                each,
+                [np.percentile(latencies[seconds == s], 99) for s in each],
+                label=f"{_name(point)} p99",
             )
             drawn = True
     ax.set(xlabel="s after the first record", ylabel="p99 of each second, ms", yscale="log")
@@ -162,19 +170,23 @@ def _over_time(ax: Axes, saved: Saved, points: Sequence[PointResult]) -> bool:
     return drawn
 
 
-def _lag(ax: Axes, saved: Saved) -> bool:
-    return _lines(ax, saved, LAG, "epoch_s", "records_behind", 1.0, "records behind")
+def _lag(ax: Axes, saved: SavedRun) -> bool:
+    return _lines(ax, saved, LAG, "epoch_s", "records_behind", 1.0, "lag in records")
 
 
-def _batches(ax: Axes, saved: Saved) -> bool:
-    return _lines(ax, saved, BATCHES, "end_ms", "took_ms", 1000.0, "ms a batch")
+def _batches(ax: Axes, saved: SavedRun) -> bool:
+    return _lines(ax, saved, BATCHES, "end_ms", "took_ms", 1000.0, "ms per batch")
 
 
-def _state(ax: Axes, saved: Saved) -> bool:
-    return _lines(ax, saved, BATCHES, "end_ms", "state_bytes", 1000.0, "bytes of state, as Spark says")
+def _state(ax: Axes, saved: SavedRun) -> bool:
+    return _lines(
+        ax, saved, BATCHES, "end_ms", "state_bytes", 1000.0, "bytes of state, as reported by Spark"
+    )
 
 
-def _lines(ax: Axes, saved: Saved, file: str, when: str, what: str, per_second: float, label: str) -> bool:
+def _lines(
+    ax: Axes, saved: SavedRun, file: str, when: str, what: str, per_second: float, label: str
+) -> bool:
     drawn = False
     for point in saved.points:
         rows = _csv(saved, point, file)
@@ -183,36 +195,39 @@ def _lines(ax: Axes, saved: Saved, file: str, when: str, what: str, per_second: 
         if rows:
             moments = np.array([float(row[when]) / per_second for row in rows])
             ax.plot(
-                moments - moments.min(), [float(row[what]) for row in rows], marker=".", label=_name(point)
+                moments - moments.min(),
+                [float(row[what]) for row in rows],
+                marker=".",
+                label=_name(point),
             )
             drawn = True
     ax.set(xlabel="s after the first", ylabel=label, ylim=(0, None))
-    ax.yaxis.set_major_formatter(IN_FULL)
+    ax.yaxis.set_major_formatter(PLAIN_NUMBER)
     return drawn
 
 
-def _shares(ax: Axes, saved: Saved, taken: Callable[[Process], float], label: str) -> bool:
-    """Draw for each label what each program took, the mean over its repeats, one after the other."""
+def _shares(ax: Axes, saved: SavedRun, usage: Callable[[Process], float], label: str) -> bool:
+    """Draw for each label what each program used, as stacked bars of the mean over repeats."""
     by_label: dict[str, list[Mapping[str, Process]]] = {}
     for point in saved.points:
         if point.processes:
             by_label.setdefault(_label(point), []).append(point.processes)
     programs = dict.fromkeys(name for own in by_label.values() for each in own for name in each)
-    reached = np.zeros(len(by_label))
+    stacked = np.zeros(len(by_label))
     for program in programs:
         means = np.array([
-            np.mean([taken(each[program]) if program in each else 0.0 for each in own])
+            np.mean([usage(each[program]) if program in each else 0.0 for each in own])
             for own in by_label.values()
         ])  # fmt: skip
-        ax.barh(list(by_label), means, left=reached, label=program)
-        reached += means
-    _room_for_bars(ax, len(by_label))
+        ax.barh(list(by_label), means, left=stacked, label=program)
+        stacked += means
+    _lay_out_bars(ax, len(by_label))
     ax.set(xlabel=label)
     return bool(by_label)
 
 
-def _room_for_bars(ax: Axes, bars: int) -> None:
-    """Have the first bar on top, none thicker than a third of the plot, and room between the numbers below."""
+def _lay_out_bars(ax: Axes, bars: int) -> None:
+    """Put the first bar on top, no bar thicker than a third of the plot, with few ticks."""
     middle, half = (bars - 1) / 2, max(bars, 3) / 2
     ax.set_ylim(middle + half, middle - half)
     ax.xaxis.set_major_locator(MaxNLocator(7))
@@ -225,22 +240,22 @@ def _plain_numbers(axis: Axis) -> None:
 
 
 class _Plain(LogFormatter):
-    """Chooses which numbers of a logarithmic axis are written, and writes them in full."""
+    """Writes the numbers of a logarithmic axis in full."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        return IN_FULL.format(x=x) if super().__call__(x, pos) else ""
+        return PLAIN_NUMBER.format(x=x) if super().__call__(x, pos) else ""
 
 
-def _cpu(taken: Process) -> float:
-    return taken.cpu_percent
+def _cpu(used: Process) -> float:
+    return used.cpu_percent
 
 
-def _rss(taken: Process) -> float:
-    return taken.rss_mib
+def _rss(used: Process) -> float:
+    return used.rss_mib
 
 
-def _programs(ax: Axes, saved: Saved, column: str, label: str) -> bool:
-    """Draw the last point's programs over time: of one it can be read."""
+def _programs(ax: Axes, saved: SavedRun, column: str, label: str) -> bool:
+    """Draw the last point's programs over time; several points would be unreadable."""
     if not saved.points:
         return False
     point = saved.points[-1]
@@ -249,23 +264,27 @@ def _programs(ax: Axes, saved: Saved, column: str, label: str) -> bool:
     for program in dict.fromkeys(row["program"] for row in rows):
         own = [row for row in rows if row["program"] == program]
         ax.plot(
-            [float(row["epoch_s"]) - begin for row in own], [float(row[column]) for row in own], label=program
+            [float(row["epoch_s"]) - begin for row in own],
+            [float(row[column]) for row in own],
+            label=program,
         )
     ax.set(xlabel=f"s after the start of {_name(point)}", ylabel=label, ylim=(0, None))
     return bool(rows)
 
 
-def _latencies(saved: Saved, point: PointResult) -> tuple["np.ndarray", "np.ndarray"]:
-    """Return when each output's record was due (epoch ms) and its latency (ms), warm-up included."""
+def _latencies(saved: SavedRun, point: PointResult) -> tuple["np.ndarray", "np.ndarray"]:
+    """Return the outputs' scheduled times (epoch ms) and latencies (ms), warm-up included."""
     path = saved.folder / "points" / point.folder / LATENCIES
     if not path.exists():
         return np.array([]), np.array([])
     table = pq.read_table(path, columns=["scheduled_ms", "seen_ms"])
-    due, seen = (table.column(name).to_numpy().astype(float) for name in ("scheduled_ms", "seen_ms"))
+    due, seen = (
+        table.column(name).to_numpy().astype(float) for name in ("scheduled_ms", "seen_ms")
+    )
     return due, seen - due
 
 
-def _csv(saved: Saved, point: PointResult, name: str) -> list[dict[str, str]]:
+def _csv(saved: SavedRun, point: PointResult, name: str) -> list[dict[str, str]]:
     path = saved.folder / "points" / point.folder / name
     if not path.exists():
         return []
@@ -278,4 +297,4 @@ def _name(point: PointResult) -> str:
 
 
 def _label(point: PointResult) -> str:
-    return point.label + ("" if point.valid else " (invalid)")
+    return point.label + ("" if point.valid else " (INVALID)")

@@ -1,4 +1,4 @@
-"""A run's report: the page, the plots and the tables, written beside its raw material."""
+"""A run's report: the page, the plots and the tables, beside its raw data."""
 
 from pathlib import Path
 
@@ -10,12 +10,13 @@ PAGE = "report.html"
 
 
 def write_report(folder: Path) -> Path:
-    """Write report, plots and tables of the run in a folder, as far as it came; return the page."""
+    """Write the report, plots and tables of a run, complete or not; return the page's path."""
     saved = load(folder)
     rows.write_csv(rows.load_table(saved.points), folder / "points.csv")
-    for which in ("from_schedule", "from_append", "past_window"):
+    for which in ("from_schedule", "from_append", "window_delay"):
         rows.write_csv(
-            rows.latency_table(saved.points, which), folder / f"latency-{which.replace('_', '-')}.csv"
+            rows.latency_table(saved.points, which),
+            folder / f"latency-{which.replace('_', '-')}.csv",
         )
     if len(grown := growth.growth_table(saved.points)) > 1:
         rows.write_csv(grown, folder / "growth.csv")

@@ -1,4 +1,4 @@
-"""The points as rows of text: for the page, the CSV beside it and the documentation. Invalid ones have no numbers."""
+"""Points as rows of text for the page and the CSV files; invalid points have no numbers."""
 
 import csv
 from collections.abc import Sequence
@@ -9,18 +9,21 @@ from loadtest.measure.result import PointResult
 from loadtest.reports.compare import jobs_cpu, jobs_mib, number
 
 LATENCY = ("p50", "p95", "p99", "p99.9", "max")
-INVALID = "invalid"
+INVALID = "INVALID"
 
 
 def latency_cells(latency: Percentiles | None) -> list[str]:
     """Return p50, p95, p99, p99.9 and max in milliseconds."""
     if latency is None:
         return [""] * len(LATENCY)
-    return [number(value) for value in (latency.p50, latency.p95, latency.p99, latency.p999, latency.max)]
+    return [
+        number(value)
+        for value in (latency.p50, latency.p95, latency.p99, latency.p999, latency.max)
+    ]
 
 
 def latency_table(points: Sequence[PointResult], which: str) -> list[list[str]]:
-    """Return a row per point that has the latency `which`: `from_schedule`, `from_append` or `past_window`."""
+    """Return a row per point with a latency: `from_schedule`, `from_append` or `window_delay`."""
     rows = [["point", "repeat", *(f"{name} ms" for name in LATENCY), "outputs"]]
     for point in points:
         latency: Percentiles | None = getattr(point, which)
@@ -30,11 +33,12 @@ def latency_table(points: Sequence[PointResult], which: str) -> list[list[str]]:
 
 
 def load_table(points: Sequence[PointResult]) -> list[list[str]]:
-    """Return a row per point on throughput, lag, slip, late records and the means used; why for invalid ones."""
+    """Return a row per point with throughput, lag and resources; the reason for invalid ones."""
     rows = [[
-        "point", "repeat", "in/s", "out/s", "catch-up/s", "when warm/s", "lag at most", "lag grows by/s",
-        "late/s", "slip p99 ms", "batches", "batch p50 ms", "batch max ms", "state rows", "state MiB", "jobs CPU %",
-        "jobs MiB", "checkpoint MiB",
+        "point", "repeat", "in/s", "out/s", "catch-up/s", "warm catch-up/s", "max lag",
+        "lag growth/s", "late/s", "schedule lag p99 ms", "batches", "batch p50 ms", "batch max ms",
+        "state rows", "state MiB", "jobs CPU %",
+        "jobs MiB", "checkpoint MiB", "missed targets",
     ]]  # fmt: skip
     for point in points:
         if point.valid:
@@ -46,23 +50,23 @@ def load_table(points: Sequence[PointResult]) -> list[list[str]]:
 
 def process_table(points: Sequence[PointResult]) -> list[list[str]]:
     """Return a row per program of each valid point."""
-    rows = [["point", "repeat", "program", "CPU % of one processor", "most MiB"]]
+    rows = [["point", "repeat", "program", "CPU % of one processor", "max MiB"]]
     for point in points:
         if point.valid:
             rows += [
-                [*_name(point), program, number(taken.cpu_percent), number(taken.rss_mib)]
-                for program, taken in point.processes.items()
+                [*_name(point), program, number(used.cpu_percent), number(used.rss_mib)]
+                for program, used in point.processes.items()
             ]
     return rows
 
 
 def gate_table(points: Sequence[PointResult]) -> list[list[str]]:
     """Return a row per gate of each point."""
-    words = {True: "holds", False: "FAILS", None: "not asked"}
+    words = {True: "passed", False: "FAILED", None: "not checked"}
     return [
-        ["point", "repeat", "gate", "", "found"],
+        ["point", "repeat", "gate", "", "detail"],
         *(
-            [*_name(point), gate.name, words[gate.holds], gate.found]
+            [*_name(point), gate.name, words[gate.passed], gate.detail]
             for point in points
             for gate in point.gates
         ),
@@ -70,7 +74,7 @@ def gate_table(points: Sequence[PointResult]) -> list[list[str]]:
 
 
 def write_csv(table: Sequence[Sequence[str]], path: Path) -> None:
-    """Write a table."""
+    """Write a table as CSV."""
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(table)
 
@@ -84,12 +88,12 @@ def _load_cells(point: PointResult) -> list[str]:
     return [
         number(point.in_per_s),
         number(point.out_per_s),
-        number(point.whole_per_s),
-        number(point.warm_per_s),
+        number(point.throughput_per_s),
+        number(point.warm_throughput_per_s),
         number(point.lag_max),
         number(point.lag_slope),
         number(point.late_per_s),
-        number(point.slip.p99 if point.slip else None),
+        number(point.schedule_lag.p99 if point.schedule_lag else None),
         *(
             [""] * 5
             if batches is None
@@ -97,11 +101,12 @@ def _load_cells(point: PointResult) -> list[str]:
                 str(batches.count),
                 number(batches.p50_ms),
                 number(batches.max_ms),
-                f"{batches.state_rows:,}" if batches.state_rows else "",  # 0: not counted
+                f"{batches.state_rows:,}" if batches.state_rows else "",  # 0: not reported
                 number(batches.state_mib),
             ]
         ),
         number(jobs_cpu(point)) if point.processes else "",
         number(jobs_mib(point)) if point.processes else "",
         number(point.checkpoint_mib),
+        "; ".join(point.missed_targets),
     ]

@@ -1,0 +1,84 @@
+"""Correctness: the jobs' actual output compared with the producer's truth, as in the demo."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from demo.clickstream import KINDS, TOPICS, compare_clickstream
+from demo.comparison import Comparison
+from demo.verdict import compare_alerts, compare_dead_letters, compare_windows
+from events.topics import ALERTS, DEAD_LETTERS, RACK_TEMPERATURE
+from loadtest.plan import PointSettings
+from spark_jobs.registry import JOBS
+
+Row = Mapping[str, Any]
+_ONLY_CLOSED = ("session", "impressions without a click")
+"""Outputs that come only after flush records."""
+_RESULT_CHANGING = (
+    "--window",
+    "--slide",
+    "--watermark",
+    "--output-mode",
+    "--group-by",
+    "--gap",
+    "--join",
+    "--first-only",
+)
+"""Options that change a job's results, so that the truth no longer applies."""
+
+
+def compare_outputs(
+    settings: PointSettings, truth: Mapping[str, Sequence[Row]], seen: Mapping[str, Sequence[Row]]
+) -> dict[str, Comparison]:
+    """Compare the truth's rows (by kind) with the outputs (by topic), where the truth covers them.
+
+    Engines other than Spark write no dead letters, and neither do jobs with `--no-dead-letters`.
+    """
+    if any(option.startswith(_RESULT_CHANGING) for option in settings.options):
+        return {}
+    compared: dict[str, Comparison] = {}
+    if settings.rules:
+        once = {row["alert_id"]: row for row in seen[ALERTS.name] if row["rule"] in settings.rules}
+        compared["alerts"] = compare_alerts(truth.get("alert", ()), list(once.values()))
+    if "rack_temperature" in settings.jobs:
+        compared["windows"] = compare_windows(
+            truth.get("window", ()), last(seen[RACK_TEMPERATURE.name], ("scope", "window_start"))
+        )
+    compared.update(_clickstream(settings, truth, seen))
+    if compared and settings.reports:
+        compared["dead letters"] = compare_dead_letters(
+            truth.get("dead-letter", ()), seen[DEAD_LETTERS.name]
+        )
+    return compared
+
+
+def last(rows: Iterable[Row], names: Sequence[str]) -> list[Row]:
+    """Return the last row of each key."""
+    return list({tuple(row[name] for name in names): row for row in rows}.values())
+
+
+def _clickstream(
+    settings: PointSettings, truth: Mapping[str, Sequence[Row]], seen: Mapping[str, Sequence[Row]]
+) -> dict[str, Comparison]:
+    sinks = {JOBS[name].sink for name in settings.jobs}
+    kinds = [kind for kind, topic in TOPICS.items() if topic in sinks]
+    if not settings.flush and "session" in kinds:
+        kinds.remove("session")
+    if not kinds:
+        return {}
+    expected = {kind: truth.get(kind, ()) if kind in kinds else () for kind in KINDS}
+    actual = {kind: seen[topic.name] if kind in kinds else () for kind, topic in TOPICS.items()}
+    actual["total"] = last(actual["total"], ("user_id",))
+    actual["action-count"] = last(actual["action-count"], ("window_start", "action"))
+    compared = compare_clickstream(expected, actual)
+    names = {
+        "attribution": ("impressions with a click", "impressions without a click"),
+        "session": ("sessions",),
+        "total": ("user totals",),
+        "action-count": ("action counts",),
+    }
+    return {
+        name: compared[name]
+        for kind in kinds
+        for name in names[kind]
+        if settings.flush or name not in _ONLY_CLOSED
+    }
