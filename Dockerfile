@@ -1,5 +1,5 @@
-# The one image of the application: topic-init, producer, jobs, alerting, and Spark's master and workers differ in
-# their command alone. 1.14 GB: Spark's jars are 0.4, Java is 0.2, Arrow 0.16, the base image 0.15.
+# The one application image. Topic-init, producer, jobs, alerting, and Spark's master and workers
+# differ only in their command. 1.14 GB: Spark's jars are 0.4, Java is 0.2, Arrow 0.16, the base image 0.15.
 FROM python:3.11-slim-bookworm AS base
 # Spark runs on Java; Debian has it for amd64 and arm64.
 RUN apt-get update \
@@ -9,29 +9,30 @@ ENV PATH=/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 
-# The locked packages. PySpark is published as source: it is built here, and only the result is kept.
+# The locked packages. PySpark is published as source; only the result of its build is kept.
 FROM base AS packages
 COPY requirements.lock /
 RUN python -m venv /opt/venv \
  && pip install --no-cache-dir --disable-pip-version-check --require-hashes -r /requirements.lock \
  && cd /opt/venv/lib/python3.11/site-packages \
- # The interactive Connect shell, examples, headers and the packages' own tests: 110 MB that nothing here uses.
+ # Unused here, 110 MB: the Connect shell, examples, headers and the packages' own tests.
  && rm -rf pyspark/jars/connect-repl pyspark/examples pyarrow/include pyarrow/tests pandas/tests numpy/*/tests \
       pip pip-* setuptools setuptools-* pkg_resources
 
-# Spark's connector to Kafka. It needs few of our files, so that a change of code does not fetch it again.
+# Spark's Kafka connector. This stage copies few files, so that it is rebuilt rarely.
 FROM packages AS connector
 WORKDIR /src
 COPY jars jars
-COPY events/__init__.py events/cli.py events/records.py events/settings.py events/topics.py events/
+COPY events/__init__.py events/catalog.py events/cli.py events/records.py events/settings.py events/topics.py events/
 RUN RACKSTREAM_JARS=/opt/rackstream/jars python -m jars fetch \
- && rm -rf /opt/rackstream/jars/broker /opt/rackstream/jars/.ivy
+ && rm -rf /opt/rackstream/jars/broker
 
 FROM base
-# Hadoop's login wants a user with a name. The folders exist so that volumes mounted there belong to that user.
+# Hadoop's login needs a named user. Volumes mounted on these folders belong to that user.
 RUN useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin rackstream \
  && install --directory --owner=rackstream --group=rackstream \
-      /var/lib/rackstream/alerting /var/lib/rackstream/checkpoints /var/lib/rackstream/load /var/lib/rackstream/world
+      /var/lib/rackstream/alerting /var/lib/rackstream/archive /var/lib/rackstream/checkpoints \
+      /var/lib/rackstream/load /var/lib/rackstream/world
 COPY --from=packages /opt/venv /opt/venv
 COPY --from=connector /opt/rackstream/jars /opt/rackstream/jars
 COPY alerting /opt/rackstream/app/alerting
@@ -43,7 +44,7 @@ COPY spark_jobs /opt/rackstream/app/spark_jobs
 COPY submit.py /opt/rackstream/app/submit.py
 COPY deploy/spark /opt/rackstream/spark
 WORKDIR /opt/rackstream/app
-# Spark's Python workers are started elsewhere, and find the jobs' functions by this path.
+# Spark's Python workers find the jobs' functions by this path.
 ENV PYTHONPATH=/opt/rackstream/app \
     RACKSTREAM_HOME=/tmp/rackstream \
     RACKSTREAM_JARS=/opt/rackstream/jars \

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Wait for the first alerts of the containers and show them. COMPOSE is how Docker Compose is called here.
+# Wait for the first alerts of the containers and show them. COMPOSE is the Docker Compose command.
 tries=0
 alerts() {
-  ${COMPOSE:-docker compose} logs --no-log-prefix alerting 2>/dev/null | grep -E 'WARNING|NORMAL' | head -n 5
+  ${COMPOSE:-docker compose} logs --no-log-prefix alerting 2>/dev/null |
+    grep -E 'WARNING|NORMAL' | head -n 5
 }
 until found=$(alerts) && [ -n "$found" ]; do
   tries=$((tries + 1))
   if [ "$tries" -ge 120 ]; then
-    echo "No alert within two minutes: see docker compose ps, and docker compose logs of what is not healthy." >&2
+    echo "No alert within two minutes: see docker compose ps, and the logs of unhealthy services." >&2
     exit 1
   fi
   sleep 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What an executor's pod runs: Spark on Kubernetes hands over everything in the environment, and expects the image to
-# start its backend with it. The image's own entry point is Python's, so the pod template names this instead.
+# Start a Spark executor in a pod. Spark on Kubernetes passes everything in the environment and
+# expects the image to start the executor backend. The image's entry point is Python, so the pod
+# template names this script.
 set -euo pipefail
 mapfile -t options < <(env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p')
 jars=$(python -c 'import pyspark, pathlib; print(pathlib.Path(pyspark.__file__).with_name("jars"))')
