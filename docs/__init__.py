@@ -1,0 +1,1 @@
+"""The documentation, and the program that generates one of its pages."""
