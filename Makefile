@@ -1,28 +1,43 @@
-# The index of what can be done here. No logic: each target is one command.
+# Every task of the project; make help lists them. No logic: a target is one or two commands.
 PYTHON ?= python3
 PY = .venv/bin/python
 COMPOSE ?= docker compose
 FIRST_ALERTS = COMPOSE="$(COMPOSE)" sh deploy/first_alerts.sh
-ON_THREE_BROKERS = STACK_KAFKA_SERVERS=kafka-1:9092,kafka-2:9092,kafka-3:9092 STACK_REPLICATION=3 STACK_DATA=of-three-brokers
+ON_THREE_BROKERS = STACK_KAFKA_SERVERS=kafka-1:9092,kafka-2:9092,kafka-3:9092 \
+	STACK_REPLICATION=3 DATA_SUFFIX=three-brokers
+# Locks every platform's packages with their hashes, and writes no addresses.
+UV_LOCK = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate $(UPGRADE)
+TWO_FILES_AT_A_TIME = --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 export RUFF_CACHE_DIR = .rackstream/ruff
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lessons lint format broker broker-down status load bench up up-cluster up-brokers failover down logs clean clean-runs
+.PHONY: help setup demo test test-rest test-all lessons lint docs format lock \
+	broker broker-down status load bench up up-cluster up-brokers failover down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## Make .venv and fetch the jars (every target calls it; instant when nothing changed)
+setup: ## Create .venv and fetch the jars; local targets run this first
 	@$(PYTHON) setup_env.py
 
-demo: setup ## Everything on this machine without Docker; DURATION=60 ends by itself, PORT= chooses the port
+demo: ## Run everything here without Docker; DURATION=60 stops after 60 seconds, PORT= sets the port
+	@$(PYTHON) setup_env.py --without-cds
 	@$(PY) -m demo
+	@$(PY) -m spark_jobs.runtime.cds_archive
 
-test: setup ## Run every test that this machine can run, two files at a time; those of the containers last, alone
-	$(PY) -m pytest --ignore=tests/containers --numprocesses=2 --dist=loadfile --no-loadscope-reorder
-	$(PY) -m pytest tests/containers
+test: setup ## Run the quick tier of the tests (5 minutes on two processors)
+	$(PY) -m pytest -m "not full and not alone" $(TWO_FILES_AT_A_TIME)
+	$(PY) -m pytest -m "not full and alone"
+
+test-rest: setup ## Run the tests that the quick tier leaves out
+	$(PY) -m pytest -m "full and not alone" $(TWO_FILES_AT_A_TIME)
+	$(PY) -m pytest -m "full and alone"
+
+test-all: export HYPOTHESIS_PROFILE = full
+test-all: test test-rest ## Run every test that this machine can run, each once
 
 lessons: setup ## Run all lessons of Structured Streaming, and compare what they print
-	$(PY) -m spark_jobs.lessons run --all
+	$(PY) -m lessons run --all
 
 lint: setup ## Check style, docstrings and types
 	$(PY) -m ruff check .
@@ -30,9 +45,22 @@ lint: setup ## Check style, docstrings and types
 	$(PY) -m mypy
 	$(PY) -m kubernetes_validate --strict --quiet deploy/kubernetes/*.yaml
 
+docs: setup ## Regenerate the pages that come from the programs: commands and lessons
+	$(PY) -m docs.commands
+	$(PY) -m lessons pages
+
 format: setup ## Rewrite the code in the project's format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+lock: setup ## Regenerate every lock file; UPGRADE=--upgrade moves all versions
+	$(UV_LOCK) pyproject.toml --output-file requirements.lock
+	$(UV_LOCK) pyproject.toml --group dev --output-file requirements-dev.lock
+	$(UV_LOCK) loadtest/engines/python/requirements-bytewax.in \
+		--output-file loadtest/engines/python/requirements-bytewax.lock
+	$(UV_LOCK) loadtest/engines/python/requirements-quix.in \
+		--output-file loadtest/engines/python/requirements-quix.lock
+	$(PY) -m jars lock
 
 broker: setup ## Start a Kafka broker on this machine and leave it running
 	$(PY) -m broker up
@@ -43,39 +71,43 @@ broker-down: setup ## Stop that broker and keep its data
 status: setup ## Say whether the broker answers
 	$(PY) -m broker status
 
-load: setup ## Measure latency at two rates in two modes, and write a report: some four minutes
+load: setup ## Measure latency at two rates in both modes, and write a report (4 minutes)
 	$(PY) -m loadtest run quick
 
-bench: setup ## Measure speed against the promised bounds, the producer in one run with Kafka's own
-	$(PY) -m loadtest run producer
-	$(PY) -m loadtest speed
+bench: setup ## Measure latency and throughput against their limits (30 minutes)
+	$(PY) -m loadtest run producer alert-latency overheating-catch-up ad-attribution-latency \
+		action-counts-catch-up silence-latency
 
-up: ## The same as the demo in containers; waits for the first alerts (needs Docker and its Compose, nothing else)
-	$(COMPOSE) up --build --detach --wait
+up: ## Start the pipeline in containers and show its first alerts (needs only Docker)
+	$(COMPOSE) up --build --detach --wait --remove-orphans
 	@$(FIRST_ALERTS)
-	@echo "It runs. More alerts: make logs. Kafka for programs on this machine: localhost:$${KAFKA_HOST_PORT:-9092}. End: make down."
+	@echo "Running. Alerts: make logs. Kafka: localhost:$${KAFKA_HOST_PORT:-9092}. Stop: make down."
 
-up-cluster: ## The same with the jobs on a Spark cluster of containers: a master, two workers
-	$(COMPOSE) --profile cluster up --build --detach --wait --scale realtime=0 --scale micro-batch=0
+up-cluster: ## Start it with the jobs on a Spark cluster in containers
+	$(COMPOSE) --profile cluster up --build --detach --wait --remove-orphans \
+		--scale real-time=0 --scale micro-batch=0 --scale closed-windows=0
 	@$(FIRST_ALERTS)
-	@echo "It runs. Spark's master: http://localhost:$${SPARK_HOST_PORT:-8080}. More alerts: make logs. End: make down."
+	@echo "Running. Alerts: make logs. Spark: http://localhost:$${SPARK_HOST_PORT:-8080}." \
+		"Stop: make down."
 
-up-brokers: ## The same on three brokers that keep each record three times
-	$(ON_THREE_BROKERS) $(COMPOSE) --profile brokers up --build --detach --wait --scale kafka=0
+up-brokers: ## Start it on three brokers with three replicas of each record
+	$(ON_THREE_BROKERS) $(COMPOSE) --profile brokers up --build --detach --wait --remove-orphans \
+		--scale kafka=0
 	@$(FIRST_ALERTS)
-	@echo "It runs. More alerts: make logs. End: make down."
+	@echo "Running. Alerts: make logs. Stop: make down."
 
-failover: setup ## Kill a Spark worker and a broker under a minute of load, and count what is lost
+failover: setup ## Kill a Spark worker and a broker under load, and count lost alerts
 	REQUIRE_DOCKER=1 FAILOVER_SECONDS=60 $(PY) -m pytest tests/containers/test_failover.py -s
 
-logs: ## Show the alerts of the containers as they come
+logs: ## Follow the alerts of the containers
 	$(COMPOSE) logs --follow --no-log-prefix alerting
 
-down: ## Stop the containers and keep their data
+down: ## Stop the containers; their data stays
 	$(COMPOSE) --profile '*' down
 
-clean: ## Remove the containers with all their data
+clean: ## Remove the containers and their data
 	$(COMPOSE) --profile '*' down --volumes --remove-orphans
 
-clean-runs: broker-down ## Remove what runs on this machine left; .venv and the jars stay
+clean-runs: ## Delete everything in .rackstream except the jars, including load reports
+	@test ! -x $(PY) || $(PY) -m broker down
 	rm -rf .rackstream/[!j]* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
-"""The words of the tests of alerts' lives: alerts and commands as they lie in their topics, and a clock to turn."""
+"""Alerting on a simulated clock, and alerting without a broker."""
 
-import hashlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -10,24 +10,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from alerting import book, views
-from alerting.life import Status, Times
-from alerting.notices import Notice
+from alerting.cli import queries
+from alerting.incidents import outbox, repository
+from alerting.incidents.state import NotificationTiming
+from alerting.notifications.notice import Notice
 from alerting.store import Store
-from events.records import Alert, AlertCommand, encode
+from events.records import Alert, AlertCommand, Incident, IncidentStatus, encode
 from events.times import to_ms, to_text
+from tests.builders import new_alert, new_command
 from tests.support import ROOT, free_port
 
 T0 = to_ms("2026-11-21T06:26:00.000Z")
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
-OVERHEATING = "rack-overheating"
 
 
 @dataclass(frozen=True)
-class Incoming:
-    """A record as the consumer hands it over."""
+class FakeRecord:
+    """A record as the consumer returns it."""
 
     offset: int
     value: bytes | None
@@ -35,63 +34,40 @@ class Incoming:
     timestamp: int = 0
 
 
-def new_alert(number: int, moment_ms: int, subject: str, state: str, severity: str, **changes: Any) -> Alert:
-    """Return an alert that was decided at a moment; its id is made from the number."""
-    fields = {
-        "alert_id": hashlib.sha256(str(number).encode()).hexdigest()[:32],
-        "rule": OVERHEATING,
-        "subject": subject,
-        "site_id": "site-1",
-        "state": state,
-        "severity": severity,
-        "event_time": to_text(moment_ms),
-        "detected_time": to_text(moment_ms),
-        "summary": f"{subject} is {state}.",
-        "evidence": [],
-    }
-    return msgspec.convert(fields | changes, Alert)
-
-
-def new_command(number: int, moment_ms: int, command: str, subject: str, **changes: Any) -> AlertCommand:
-    """Return a command that somebody gave at a moment."""
-    fields = {
-        "command_id": f"command-{number}",
-        "command": command,
-        "rule": OVERHEATING,
-        "subject": subject,
-        "by": "ada",
-        "event_time": to_text(moment_ms),
-    }
-    return msgspec.convert(fields | changes, AlertCommand)
-
-
 @dataclass
-class World:
-    """An alerting database, both topics, and the time, which only `wait` moves; notices are made when they are due."""
+class AlertingSimulation:
+    """An alerting database, its two topics and a clock.
+
+    Only `wait` advances the clock, and creates the notices that become due.
+    """
 
     path: Path
-    times: Times = field(default_factory=Times)
+    timing: NotificationTiming = field(default_factory=NotificationTiming)
     now_ms: int = T0
-    routes: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
     notices: list[Notice] = field(default_factory=list)
     number: int = 0
 
     def __post_init__(self) -> None:
-        self.store = Store(self.path, self.times)
+        self.store = Store(self.path, self.timing)
 
     def close(self) -> None:
         """Close the database."""
         self.store.__exit__()
 
     def restart(self) -> None:
-        """Close the database and open it anew, as the next process does."""
+        """Close the database and open it again, as the next process does."""
         self.close()
-        self.store = Store(self.path, self.times)
+        self.store = Store(self.path, self.timing)
 
     def alert(
-        self, subject: str = "rack-1", state: str = "WARNING", severity: str = "error", **changes: Any
+        self,
+        subject: str = "rack-1",
+        state: str = "WARNING",
+        severity: str = "error",
+        **changes: Any,
     ) -> Alert:
-        """Let an alert come, decided now."""
+        """Send an alert decided now."""
         self.number += 1
         if state == "NORMAL":
             severity = "info"
@@ -100,78 +76,114 @@ class World:
         return alert
 
     def send(self, value: bytes, partition: int = 0, timestamp: int = 0) -> None:
-        """Let a record come in the topic of alerts."""
+        """Send a record to the topic `alerts`."""
         with self.store.transaction():
-            self.take(value, partition, timestamp)
+            self.ingest(value, partition, timestamp)
 
-    def take(self, value: bytes, partition: int = 0, timestamp: int = 0) -> None:
-        """Let a record come inside the caller's transaction."""
+    def ingest(self, value: bytes, partition: int = 0, timestamp: int = 0) -> None:
+        """Ingest a record of the topic `alerts` in the caller's transaction."""
         offset = self.store.next_offsets().get(partition, 0)
-        self.store.take([Incoming(offset, value, partition, timestamp)], to_text(self.now_ms))
+        self.store.ingest_alerts(
+            [FakeRecord(offset, value, partition, timestamp)], to_text(self.now_ms)
+        )
 
     def command(self, command: str, subject: str = "rack-1", **changes: Any) -> AlertCommand:
-        """Let a command come, given now."""
+        """Send a command given now."""
         self.number += 1
-        given = new_command(self.number, self.now_ms, command, subject, **changes)
-        self.send_command(encode(given))
-        return given
+        new = new_command(self.number, self.now_ms, command, subject, **changes)
+        self.send_command(encode(new))
+        return new
 
     def send_command(self, value: bytes | None) -> int:
-        """Let a record come in the topic of commands; return how many are malformed."""
+        """Send a record to the topic `alert-commands`; return the number of malformed records."""
         with self.store.transaction():
             offset = self.store.next_offsets("commands").get(0, 0)
-            return len(self.store.take_commands([Incoming(offset, value)], to_text(self.now_ms)))
+            return len(
+                self.store.ingest_commands([FakeRecord(offset, value)], to_text(self.now_ms))
+            )
 
     def ack(self, alert: Alert, **changes: Any) -> AlertCommand:
-        """Acknowledge what an alert opened, as the command line does."""
-        return self.command("ack", alert.subject, alert_id=alert.alert_id, severity=alert.severity, **changes)
+        """Acknowledge the incident that an alert opened, as the command line does."""
+        return self.command(
+            "ack", alert.subject, alert_id=alert.alert_id, severity=alert.severity, **changes
+        )
 
     def silence(self, for_ms: int, subject: str = "rack-1", **changes: Any) -> AlertCommand:
-        """Silence for a while."""
+        """Silence a subject for some time."""
         return self.command("silence", subject, until=to_text(self.now_ms + for_ms), **changes)
 
     def wait(self, for_ms: int) -> list[Notice]:
-        """Let time pass, and return the notices that were made meanwhile."""
-        end, made = self.now_ms + for_ms, len(self.notices)
-        while (due := self.next_due()) is not None and due <= end:
+        """Advance the clock, and return the notices created meanwhile."""
+        end_ms, known = self.now_ms + for_ms, len(self.notices)
+        while (due := self.next_check_ms()) is not None and due <= end_ms:
             self.now_ms = max(self.now_ms, due)
-            self.notices += self.store.flush(self.now_ms, self.routes)
-        self.now_ms = end
-        return self.notices[made:]
+            self.notices += self.store.create_due_notices(self.now_ms, self.channels)
+        self.now_ms = end_ms
+        return self.notices[known:]
 
-    def next_due(self) -> int | None:
-        """Return when a site is to be looked at next."""
+    def next_check_ms(self) -> int | None:
+        """Return when a site has to be checked next."""
         with closing(sqlite3.connect(self.path)) as db:
-            return db.execute("SELECT min(due_ms) FROM sites").fetchone()[0]  # type: ignore[no-any-return]
+            return db.execute("SELECT min(next_check_ms) FROM site_schedule").fetchone()[0]  # type: ignore[no-any-return]
 
-    def untold(self, rule: str, subject: str) -> int:
-        """Return how many alerts of a subject people have not been told of yet."""
-        with views.reading(self.path) as db:
-            life = book.life_of(db, rule, subject)
-        return life.untold if life is not None else 0
+    def pending_changes(self, rule: str, subject: str) -> int:
+        """Return how many alerts of a subject are in no notice yet."""
+        with queries.open_database(self.path) as db:
+            incident = repository.load_incident(db, rule, subject)
+        return incident.pending_changes if incident is not None else 0
 
-    def incidents(self) -> list[views.Incident]:
+    def publish(self, topic: dict[bytes, bytes]) -> int:
+        """Publish what is marked as changed into a compacted topic; return how many records."""
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as db:
+            records = outbox.unpublished(db, self.now_ms, 1000)
+            outbox.record_published(db, records)
+        for record in records:
+            topic.pop(record.key, None)
+            if record.value is not None:
+                topic[record.key] = record.value
+        return len(records)
+
+    def expected_topic(self) -> dict[bytes, bytes]:
+        """Return what the topic `incidents` must hold: what `history` shows, without the outbox."""
+        last: dict[bytes, Incident] = {}
+        for each in reversed(self.incidents()):
+            last[f"{each.rule}|{each.subject}".encode()] = each
+        return {
+            key: encode(each)
+            for key, each in last.items()
+            if each.status != "resolved" or self.now_ms - self.resolved_ms(each) < 24 * HOUR
+        }
+
+    def resolved_ms(self, incident: Incident) -> int:
+        """Return when the last alert of a resolved incident was detected."""
+        with closing(sqlite3.connect(self.path)) as db:
+            (text,) = db.execute(
+                "SELECT alert FROM alerts WHERE alert_id = ?", (incident.last_alert_id,)
+            ).fetchone()
+        return to_ms(json.loads(text)["detected_time"])
+
+    def incidents(self) -> list[Incident]:
         """Return all incidents, the newest first."""
-        with views.reading(self.path) as db:
-            return views.incidents(db, self.now_ms)
+        with queries.open_database(self.path) as db:
+            return queries.list_incidents(db, self.now_ms)
 
-    def status(self, subject: str = "rack-1") -> Status:
-        """Return the state of a subject's last incident."""
+    def status(self, subject: str = "rack-1") -> IncidentStatus:
+        """Return the status of a subject's last incident."""
         return next(each.status for each in self.incidents() if each.subject == subject)
 
 
-def told(notices: list[Notice]) -> list[list[str]]:
-    """Return for each notice what it tells, sorted: `firing rack-1`."""
+def notified(notices: list[Notice]) -> list[list[str]]:
+    """Return the sorted items of each notice, such as `firing rack-1`."""
     return [sorted(f"{item.kind} {item.subject}" for item in notice.items) for notice in notices]
 
 
-def run_without_a_broker(waits: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run alerting where no broker is; `waits` names what says how many seconds it tries: `module.NAME`."""
-    module = waits.partition(".")[0]
-    begin = f"from alerting import __main__ as program, {module}; {waits} = 1;"
-    impatient = f"{begin} program.cli.run(program.app, 'alerting')"
+def run_without_a_broker(timeout_name: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run alerting without a broker, with the constant `alerting.module.NAME` set to 1 second."""
+    module = timeout_name.rpartition(".")[0]
+    setup = f"from alerting import __main__ as program; import {module}; {timeout_name} = 1;"
+    program = f"{setup} program.cli.run(program.app, 'alerting')"
     return subprocess.run(
-        [sys.executable, "-c", impatient, *arguments],
+        [sys.executable, "-c", program, *arguments],
         cwd=ROOT,
         env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": f"localhost:{free_port()}"},
         capture_output=True,

@@ -1,4 +1,7 @@
-"""A clickstream's history as topics hold it, and what must come out of it: by comparing everything with everything."""
+"""A clickstream's history as topics hold it, and the output that Spark must derive from it.
+
+The expected output compares every event with every other.
+"""
 
 import json
 from collections import Counter
@@ -21,6 +24,7 @@ from events.topics import (
     USER_TOTALS,
     Topic,
 )
+from tests import builders
 from tests.support import Kafka
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
@@ -52,9 +56,12 @@ class Sent:
 
 
 def history(seed: int, size: int) -> Sent:
-    """Return a day-old history of four hours: repeats, late and early clicks, orphans, and what nobody can read.
+    """Return a day-old history of four hours.
 
-    An event arrives up to nine minutes late, a click up to half an hour, a repeat within eight minutes of the first.
+    It has repeats, late and early clicks, orphans and unreadable records.
+
+    An event arrives up to nine minutes late, a click up to half an hour, a repeat within eight
+    minutes of the first.
     """
     random = Random(seed)
     start = now_ms() - LONG_AGO_MS
@@ -68,24 +75,31 @@ def history(seed: int, size: int) -> Sent:
 
     for number in range(size):
         seen_ms = start + random.randrange(LENGTH_MS)
-        ids = {"impression_id": f"i{number}", "ad_id": f"ad-{number % 7}", "user_id": f"u{number % 50}"}
-        send(AdImpression(event_id=f"ei{number}", event_time=to_text(seen_ms), page="/", **ids))
+        ids = {
+            "impression_id": f"i{number}",
+            "ad_id": f"ad-{number % 7}",
+            "user_id": f"u{number % 50}",
+        }
+        send(builders.impression(event_id=f"ei{number}", event_time=to_text(seen_ms), **ids))
         for click in range(random.choice([0, 0, 1, 2])):
             after = random.choice(
-                [0, HOUR_MS, HOUR_MS + 1, -1, random.randrange(HOUR_MS), random.randrange(2 * HOUR_MS)]
+                [
+                    0,
+                    HOUR_MS,
+                    HOUR_MS + 1,
+                    -1,
+                    random.randrange(HOUR_MS),
+                    random.randrange(2 * HOUR_MS),
+                ]
             )
             name = f"c{number}-{click}"
-            send(
-                AdClick(event_id=f"e{name}", event_time=to_text(seen_ms + after), click_id=name, **ids),
-                HOUR_MS // 2,
-            )
-        acted = UserAction(
-            event_id=f"ea{number}",
+            when = to_text(seen_ms + after)
+            send(builders.click(name, event_id=f"e{name}", event_time=when, **ids), HOUR_MS // 2)
+        acted = builders.action(
+            f"ea{number}",
             event_time=to_text(start + random.randrange(LENGTH_MS)),
             user_id=f"u{random.randrange(50)}",
             action=random.choice(["open", "close", "view"]),
-            page="/",
-            device="phone",
         )
         if random.random() < 0.2:
             acted.action, acted.amount = "purchase", Decimal(random.randrange(100_000)) / 100
@@ -118,15 +132,10 @@ def add(sent: Sent, event: Event) -> None:
 def flush(sent: Sent) -> None:
     """Append an event to each topic that is half a day newer than all others."""
     when = to_text(now_ms() - LONG_AGO_MS // 2)
-    ids = {"ad_id": "ad", "user_id": "flush", "event_time": when}
-    add(sent, AdImpression(event_id="flush-i", impression_id="flush-i", page="/", **ids))
-    add(sent, AdClick(event_id="flush-c", impression_id="flush-c", click_id="flush-c", **ids))
-    add(
-        sent,
-        UserAction(
-            event_id="flush-a", event_time=when, user_id="flush", action="view", page="/", device="tv"
-        ),
-    )
+    about = {"user_id": "flush", "event_time": when}
+    add(sent, builders.impression("flush-i", event_id="flush-i", **about))
+    add(sent, builders.click("flush-c", "flush-c", event_id="flush-c", **about))
+    add(sent, builders.action("flush-a", **about))
 
 
 def expected(sent: Sent) -> dict[str, Any]:
@@ -143,19 +152,38 @@ def expected(sent: Sent) -> dict[str, Any]:
 
 def found(kafka: Kafka) -> dict[str, Any]:
     """Return what is in the outputs, each record once; where the last record counts, that one."""
-    values = {topic.name: [json.loads(r.value or b"") for r in kafka.read_all(topic)] for topic in _OUTPUTS}
-    letters = {(v["source_topic"], v["partition"], v["offset"]) for v in values[DEAD_LETTERS.name]}
+    values = {
+        topic.name: [json.loads(r.value or b"") for r in kafka.read_all(topic)]
+        for topic in _OUTPUTS
+    }
+    dead_letters = {
+        (v["source_topic"], v["partition"], v["offset"]) for v in values[DEAD_LETTERS.name]
+    }
     return {
         AD_ATTRIBUTION.name: {
-            (v["impression_id"], v["ad_id"], v["user_id"], v["impression_time"], v["click_id"], v["click_time"],
-             v["seconds_to_click"])
+            (
+                v["impression_id"],
+                v["ad_id"],
+                v["user_id"],
+                v["impression_time"],
+                v["click_id"],
+                v["click_time"],
+                v["seconds_to_click"],
+            )
             for v in values[AD_ATTRIBUTION.name]
         },
         ACTION_COUNTS.name: {
-            (v["window_start"], v["window_end"], v["action"]): v["action_count"] for v in values[ACTION_COUNTS.name]
+            (v["window_start"], v["window_end"], v["action"]): v["action_count"]
+            for v in values[ACTION_COUNTS.name]
         },
         USER_SESSIONS.name: {
-            (v["user_id"], v["session_start"], v["session_end"], v["action_count"], round(v["amount_total"] * 100))
+            (
+                v["user_id"],
+                v["session_start"],
+                v["session_end"],
+                v["action_count"],
+                round(v["amount_total"] * 100),
+            )
             for v in values[USER_SESSIONS.name]
         },
         USER_TOTALS.name: {
@@ -163,11 +191,18 @@ def found(kafka: Kafka) -> dict[str, Any]:
             for v in values[USER_TOTALS.name]
         },
         DISTINCT_EVENTS.name: {v["event_id"] for v in values[DISTINCT_EVENTS.name]},
-        DEAD_LETTERS.name: dict(Counter(topic for topic, _, _ in letters)),
-    }  # fmt: skip
+        DEAD_LETTERS.name: dict(Counter(topic for topic, _, _ in dead_letters)),
+    }
 
 
-_OUTPUTS = (AD_ATTRIBUTION, ACTION_COUNTS, USER_SESSIONS, USER_TOTALS, DISTINCT_EVENTS, DEAD_LETTERS)
+_OUTPUTS = (
+    AD_ATTRIBUTION,
+    ACTION_COUNTS,
+    USER_SESSIONS,
+    USER_TOTALS,
+    DISTINCT_EVENTS,
+    DEAD_LETTERS,
+)
 
 
 def _attributions(sent: Sent) -> set[Any]:
@@ -180,9 +215,12 @@ def _attributions(sent: Sent) -> set[Any]:
             continue
         about = (seen.impression_id, seen.ad_id, seen.user_id, seen.event_time)
         after = [
-            (to_ms(c.event_time) - to_ms(seen.event_time), c) for c in clicked.get(seen.impression_id, [])
+            (to_ms(c.event_time) - to_ms(seen.event_time), c)
+            for c in clicked.get(seen.impression_id, [])
         ]
-        within = [(*about, c.click_id, c.event_time, ms / 1000) for ms, c in after if 0 <= ms <= HOUR_MS]
+        within = [
+            (*about, c.click_id, c.event_time, ms / 1000) for ms, c in after if 0 <= ms <= HOUR_MS
+        ]
         rows |= set(within) or {(*about, None, None, None)}
     return rows
 
@@ -223,7 +261,11 @@ def _totals(sent: Sent) -> dict[str, Any]:
         user: [action for action in actions if action.action == "purchase"]
         for user, actions in _by_user(sent).items()
     }
-    return {user: (all_[-1].event_time, _cents(all_), len(all_)) for user, all_ in bought.items() if all_}
+    return {
+        user: (all_[-1].event_time, _cents(all_), len(all_))
+        for user, all_ in bought.items()
+        if all_
+    }
 
 
 def _cents(actions: list[UserAction]) -> int:

@@ -1,27 +1,58 @@
-"""What every test can ask for: a broker of this run's own, and topics of the test's own on it."""
+"""Fixtures of every test: a broker for the test run, and topics for the test on it."""
 
 import os
 import signal
+import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from broker import server
 from broker.server import RunningBroker
 from broker.topics import create_topics
+from demo.environment import ignore_personal_settings
+from events.settings import Settings
 from jars.java import QUICK_JAVA
-from tests.support import Kafka, free_port
+from tests.support import FULL_EXAMPLES, Kafka, free_port
 
+ignore_personal_settings()
+# Programs that tests kill leave status files, which are not to be found beside those of a user.
+if "RACKSTREAM_HOME" not in os.environ:
+    os.environ["RACKSTREAM_JARS"] = str(Settings().jars_dir.resolve())
+    _home = tempfile.TemporaryDirectory(prefix="rackstream-tests-", ignore_cleanup_errors=True)
+    os.environ["RACKSTREAM_HOME"] = _home.name
+settings.register_profile("quick", max_examples=20, deadline=None)
+settings.register_profile("full", max_examples=FULL_EXAMPLES, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 os.environ.setdefault("KAFKA_HEAP_OPTS", f"-Xmx512m {QUICK_JAVA}")
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every program that they start.
+# Started in the background by a shell, the tests and their programs would ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LONG_FILES = (
+    "test_click_jobs.py",
+    "test_dead_letters.py",
+    "test_rule_jobs.py",
+    "test_jobs.py",
+    "test_lessons.py",
+    "test_loadtest.py",
+    "test_round_trip.py",
+)
+"""The files that take minutes, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files, so that two processes end at about the same time."""
+    order = {name: place for place, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name in the last lines each test that was not run, and why."""
+    """Name each test that was not run in the last lines, with the reason."""
     not_run = defaultdict[str, list[str]](list)
     for report in terminalreporter.stats.get("skipped", []):
         not_run[report.longrepr[2].removeprefix("Skipped: ")].append(report.nodeid)
@@ -33,7 +64,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    """Run a real broker for the whole session, on a free port, with data of its own."""
+    """Run a real broker for the whole session, on a free port, with its own data."""
     running = server.start(free_port(), tmp_path_factory.mktemp("kafka"))
     try:
         yield running
@@ -43,7 +74,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 @pytest.fixture
 def topics(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Kafka:
-    """Create all topics under a prefix of this test's own, and point the settings of this process at them."""
+    """Create all topics under this test's own prefix, and set the environment to them."""
     kafka = Kafka(broker.bootstrap, f"test-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
     create_topics(kafka.bootstrap, kafka.prefix)
     for name, value in kafka.env.items():
@@ -53,5 +84,5 @@ def topics(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> Kafka:
 
 @pytest.fixture
 def topic_prefix(topics: Kafka) -> str:
-    """Return the prefix of this test's own topics, all of which exist."""
+    """Return the prefix of this test's own topics, which all exist."""
     return topics.prefix

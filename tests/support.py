@@ -1,4 +1,4 @@
-"""The words of the tests: send to a topic, read all of it, run a program, kill it, wait for a condition."""
+"""Helpers of the tests: write and read topics, run and kill programs, wait for conditions."""
 
 import os
 import signal
@@ -11,20 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from hypothesis import settings
 
 from broker.server import free_port
 from events.topics import Topic
 
 __all__ = [
+    "FULL_EXAMPLES",
     "ROOT",
     "Kafka",
     "Record",
     "above",
-    "alert_value",
     "equal_to",
     "eventually",
+    "examples",
     "free_port",
     "kill",
     "program",
@@ -33,6 +34,17 @@ __all__ = [
 
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
+FULL_EXAMPLES = 100
+"""How many examples Hypothesis draws under the profile `full`, unless a test says otherwise."""
+
+
+def examples(full: int) -> settings:
+    """Return the settings of a test that draws so many examples under the profile `full`.
+
+    Under `quick` it draws the same share of them as every other test.
+    """
+    profile = settings()
+    return settings(profile, max_examples=max(1, full * profile.max_examples // FULL_EXAMPLES))
 
 
 def eventually(
@@ -42,7 +54,7 @@ def eventually(
     timeout_s: float = 30,
     every_s: float = 0.05,
 ) -> T:
-    """Look again and again until the value is accepted, and return it; fail with the last value seen.
+    """Poll until the value is accepted, and return it; fail with the last value seen.
 
     This is the only place in the tests that sleeps.
     """
@@ -52,23 +64,6 @@ def eventually(
             raise AssertionError(f"not within {timeout_s:g} s; the last value seen was {value!r}")
         time.sleep(every_s)
     return value
-
-
-def alert_value(number: int, **changes: object) -> bytes:
-    """Return an alert as it lies in the topic; its id is made from the number."""
-    alert = {
-        "alert_id": f"{number:032x}",
-        "rule": "rack-overheating",
-        "subject": f"rack-{number % 10:04d}",
-        "site_id": "site-1",
-        "state": "WARNING",
-        "severity": "error",
-        "event_time": "2026-11-21T06:26:00.123Z",
-        "detected_time": "2026-11-21T06:26:00.523Z",
-        "summary": f"Rack {number % 10} is too hot.",
-        "evidence": [],
-    }
-    return msgspec.json.encode(alert | changes)
 
 
 def equal_to(expected: object) -> Callable[[object], bool]:
@@ -94,7 +89,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Kafka:
-    """A broker's address and a prefix of one's own, under which all topics of the contract exist."""
+    """A broker's address and a test's own prefix, under which all topics of the contract exist."""
 
     bootstrap: str
     prefix: str
@@ -115,7 +110,10 @@ class Kafka:
         *,
         partition: int = -1,
     ) -> None:
-        """Append (key, value) pairs in order, where Java's producer would put them, or in one partition."""
+        """Append (key, value) pairs in order.
+
+        They go to the partitions that Java's producer would choose, or all to `partition`.
+        """
         failed: list[str] = []
         producer = Producer(
             {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "acks": "all"}
@@ -145,13 +143,17 @@ class Kafka:
     def read_all(self, topic: Topic) -> list[Record]:
         """Return what the topic holds now, in its order: append time, partition, offset."""
         name, records = self.name(topic), list[Record]()
-        parts = [TopicPartition(name, number, OFFSET_BEGINNING) for number in self.partitions(topic)]
+        parts = [
+            TopicPartition(name, number, OFFSET_BEGINNING) for number in self.partitions(topic)
+        ]
         assert parts, f"the topic {name} does not exist"
         with self._reader() as reader:
             reader.assign(parts)
             unread, deadline = {part.partition for part in parts}, time.monotonic() + 60
             while unread:
-                assert time.monotonic() < deadline, f"{name} could not be read to its end within 60 s"
+                assert time.monotonic() < deadline, (
+                    f"{name} could not be read to its end within 60 s"
+                )
                 for message in reader.consume(10_000, timeout=0.1):
                     number, error = message.partition() or 0, message.error()
                     if not error:
@@ -178,7 +180,7 @@ class Kafka:
 def program(
     *arguments: str | Path, env: Mapping[str, str] | None = None, output: Path
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run `python -m …` beside the test with its output in a file; on leaving, kill it if it still runs."""
+    """Run `python -m …` beside the test with its output in a file, and kill it on leaving."""
     with output.open("ab") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", *map(str, arguments)],
@@ -195,7 +197,7 @@ def program(
 
 
 def kill(process: "subprocess.Popen[bytes]", with_signal: signal.Signals = signal.SIGKILL) -> int:
-    """Send a signal to a process that the test started, wait until it is gone, and return its exit status."""
+    """Send a signal to a process that the test started, and return its exit status."""
     if process.poll() is None:
         process.send_signal(with_signal)
     return process.wait(timeout=60)

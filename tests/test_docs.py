@@ -1,27 +1,26 @@
-"""The documentation knows every command, option, setting, job and target, and speaks of none that is not there."""
+"""The documentation matches the programs: commands, options, settings, jobs, targets, links."""
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from typer.core import TyperCommand, TyperGroup, TyperOption
-from typer.main import get_command
+from typer.core import TyperCommand, TyperOption
 
+from docs.commands import PAGE, PROGRAMS, commands, page
 from events.settings import Settings
 from spark_jobs.registry import JOBS
 from tests.support import ROOT
 
-PROGRAMS = ("alerting", "broker", "demo", "loadtest", "producer", "spark_jobs")
-USERS_PROGRAMS = ("alerting", "broker", "producer", "spark_jobs")
-
-# What the contract promises; more may be there.
+# The options that the contract promises; a command may have more.
 CONTRACT = {
     "alerting run": ["--database", "--idle-exit"],
     "broker up": ["--port", "--data-dir"],
     "broker down": ["--port", "--data-dir"],
     "broker status": [],
     "broker topics": [],
+    "lessons list": [],
+    "lessons run": ["--all"],
+    "lessons show": [],
     "producer run": [
         "--rate",
         "--duration",
@@ -37,20 +36,27 @@ CONTRACT = {
         "--streams",
     ],
     "spark_jobs list": [],
-    "spark_jobs run": ["--trigger", "--checkpoint-root", "--starting-offsets", "--inventory"],
+    "spark_jobs run": [
+        "--trigger",
+        "--checkpoint-root",
+        "--starting-offsets",
+        "--inventory",
+        "--all-real-time",
+        "--all-micro-batch",
+        "--restarts",
+    ],
+    "spark_jobs status": ["--watch", "--json"],
+    "spark_jobs health": [],
+    "producer health": [],
 }
 
+LONGEST_LINE = 100
+GENERATED_ROWS = ("lessons.md", "- [`")
+"""A page with a generated list, and how the lines of that list start."""
 
-def commands(program: str) -> dict[str, TyperCommand]:
-    """Return the commands of a program by how they are called: `producer run`."""
-    top = get_command(import_module(f"{program}.__main__").app)
-    found = top.commands.items() if isinstance(top, TyperGroup) else [("", top)]
-    return {
-        f"{program} {name}".strip(): command for name, command in found if isinstance(command, TyperCommand)
-    }
-
-
-COMMANDS = {name: command for program in PROGRAMS for name, command in commands(program).items()}
+COMMANDS: dict[str, TyperCommand] = {
+    name: command for program in PROGRAMS for name, command in commands(program).items()
+}
 
 
 def options(name: str) -> list[TyperOption]:
@@ -62,45 +68,54 @@ def long_names(name: str) -> set[str]:
     return {text for text in names if text.startswith("--")}
 
 
+def documents() -> list[Path]:
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
 @pytest.fixture(scope="module")
 def documentation() -> str:
-    """Return all that a user may read."""
+    """Return all pages that a user reads."""
     return "\n".join(path.read_text(encoding="utf-8") for path in documents())
 
 
-def documents() -> list[Path]:
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+def test_every_command_of_the_contract_has_its_options() -> None:
+    missing = {name: sorted(set(CONTRACT[name]) - long_names(name)) for name in CONTRACT}
+    assert {name: flags for name, flags in missing.items() if flags} == {}
 
 
-@pytest.mark.parametrize("name", CONTRACT)
-def test_a_command_of_the_contract_has_its_options(name: str) -> None:
-    assert set(CONTRACT[name]) <= long_names(name)
+def test_every_command_and_option_explains_itself() -> None:
+    silent = [name for name, command in COMMANDS.items() if not command.help]
+    silent += [f"{name} {o.name}" for name in COMMANDS for o in options(name) if not o.help]
+    assert silent == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_and_option_explains_itself(name: str) -> None:
-    assert COMMANDS[name].help
-    assert [option.name for option in options(name) if not option.help] == []
+def test_the_page_of_commands_is_the_one_that_make_docs_writes() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run make docs"
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name.split()[0] in USERS_PROGRAMS])
-def test_a_commands_section_has_each_of_its_options_and_no_other(name: str) -> None:
-    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    _, heading, section = text.partition(f"\n## `python -m {name}`\n")
-    assert heading, f"docs/commands.md says nothing of python -m {name}"
-    rows = re.findall(r"^\| (`--.*?`) \|", section.partition("\n## ")[0], flags=re.MULTILINE)
-    assert set(re.findall(r"--[\w-]+", " ".join(rows))) == long_names(name) - {"--help"}
+def test_no_page_names_an_absolute_path_of_a_checkout() -> None:
+    pages = {path.name: path.read_text(encoding="utf-8") for path in documents()}
+    folders = (str(ROOT), "/home/", "/work/", "/Users/", "/root/")
+    found = [(name, folder) for name, text in pages.items() for folder in folders if folder in text]
+    assert found == []
 
 
-def test_the_documentation_calls_no_command_and_no_option_that_is_not_there(documentation: str) -> None:
+def test_the_documentation_calls_only_commands_and_options_that_exist(documentation: str) -> None:
     called = re.findall(r"python -m (\w+(?: [a-z]\w*)?)((?: +[^\s`|]+)*)", documentation)
     called = [(name, rest) for name, rest in called if name.split()[0] in PROGRAMS]
     assert len(called) > 5
+    unknown = []
     for name, rest in called:
         known = name if name in COMMANDS else name.split()[0]
-        assert known in COMMANDS or known in USERS_PROGRAMS, f"python -m {name}"
-        for option in re.findall(r"--[a-z][\w-]*", rest):
-            assert known not in COMMANDS or option in long_names(known), f"python -m {name} {option}"
+        if known not in COMMANDS:
+            if name != known:
+                unknown.append(f"python -m {name}")
+            continue
+        flags = re.findall(r"--[a-z][\w-]*", rest)
+        unknown += [
+            f"{known} {flag}" for flag in flags if flag not in {*long_names(known), "--help"}
+        ]
+    assert unknown == []
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
@@ -116,22 +131,54 @@ def test_every_setting_is_in_the_example_with_its_default_and_documented(
     assert name.upper() in documentation
 
 
-@pytest.mark.parametrize("name", JOBS)
-def test_every_job_is_documented(documentation: str, name: str) -> None:
-    assert f"`{name}`" in documentation
+def test_every_job_is_documented(documentation: str) -> None:
+    assert [name for name in JOBS if f"`{name}`" not in documentation] == []
 
 
-def test_every_target_of_make_is_described_and_every_one_spoken_of_is_there(documentation: str) -> None:
+def test_every_target_of_make_is_described_and_only_existing_ones_are_mentioned(
+    documentation: str,
+) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z][\w-]*):", makefile, flags=re.MULTILINE))
     described = set(re.findall(r"^([a-z][\w-]*):.*## \S", makefile, flags=re.MULTILINE))
     assert targets == described
-    spoken_of = set(re.findall(r"(?:`|^\$? *)make ([a-z][a-z-]*)", documentation, flags=re.MULTILINE))
-    assert {"demo", "test"} <= spoken_of
-    assert spoken_of <= targets, f"make {sorted(spoken_of - targets)}"
+    mentioned = set(
+        re.findall(r"(?:`|^\$? *)make ([a-z][a-z-]*)", documentation, flags=re.MULTILINE)
+    )
+    assert {"demo", "test"} <= mentioned
+    assert mentioned <= targets, f"make {sorted(mentioned - targets)}"
 
 
-def test_links_between_the_documents_lead_somewhere() -> None:
+def test_no_line_of_prose_is_longer_than_a_line_of_code() -> None:
+    page_name, row = GENERATED_ROWS
+    too_long = []
+    for document in [*documents(), ROOT / "CHANGELOG.md"]:
+        in_code = False
+        for number, line in enumerate(document.read_text(encoding="utf-8").splitlines(), start=1):
+            in_code ^= line.lstrip().startswith("```")
+            is_generated = document.name == page_name and line.startswith(row)
+            is_prose = not (in_code or is_generated or line.startswith("|"))
+            # A link or a word that does not fit cannot be broken.
+            can_break = " " in re.sub(r"\]\([^)]*\)", "", line.strip())
+            if is_prose and can_break and len(line) > LONGEST_LINE:
+                too_long.append(f"{document.name}:{number}")
+    assert too_long == []
+
+
+def test_links_between_the_pages_lead_to_existing_files_and_headings() -> None:
+    broken = []
     for document in documents():
-        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", document.read_text(encoding="utf-8")):
-            assert (document.parent / target).exists(), f"{document.name} points to {target}"
+        for target in re.findall(
+            r"\]\((?!https?:|mailto:)([^)]+)\)", document.read_text(encoding="utf-8")
+        ):
+            name, _, anchor = target.partition("#")
+            page_there = document.parent / name if name else document
+            if not page_there.exists() or (anchor and anchor not in anchors(page_there)):
+                broken.append(f"{document.name}: {target}")
+    assert broken == []
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors that a page's headings get on GitHub."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}

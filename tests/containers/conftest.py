@@ -1,4 +1,7 @@
-"""Containers need an engine: where none answers these tests are named as not run, or fail if REQUIRE_DOCKER says so."""
+"""What container tests need: an engine, the image, and the Compose file as a project of their own.
+
+Without an engine they are listed as not run. With REQUIRE_DOCKER=1 they fail.
+"""
 
 import os
 import subprocess
@@ -34,7 +37,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if not item.path.is_relative_to(HERE) or not engine_missing():
         return
     if os.environ.get("REQUIRE_DOCKER") == "1":
-        pytest.fail(f"REQUIRE_DOCKER is 1, and no Docker engine answers: {engine_missing()}", pytrace=False)
+        pytest.fail(
+            f"REQUIRE_DOCKER is 1, and no Docker engine answers: {engine_missing()}", pytrace=False
+        )
     pytest.skip("no Docker engine answers")
 
 
@@ -51,9 +56,9 @@ def stack(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Iterator[Stack]:
-    """Return the Compose file as a project of the test's own, on free ports; remove all of it afterwards.
+    """Return a Compose project of the test's own, on free ports; remove it afterwards.
 
-    `@pytest.mark.profiles(...)` says which of its profiles are on.
+    `@pytest.mark.profiles(...)` names the profiles to switch on.
     """
     marker = request.node.get_closest_marker("profiles")
     stack = Stack(tmp_path, marker.args if marker else ())

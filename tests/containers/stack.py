@@ -1,26 +1,29 @@
-"""The Compose file as a project of a test's own: up, what came out, kill, down."""
+"""The Compose file as a project of a test's own: start, read outputs, kill, remove."""
 
 import json
 import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from testcontainers.compose import DockerCompose
 
 from demo.comparison import Comparison, Row
-from demo.observe import read_truth
+from demo.outputs import read_truth
 from demo.verdict import Truth, compare_alerts
+from events.catalog import RULES
+from producer.expected.rack_alerts import DEFAULT_RULES
 from tests.support import ROOT, Kafka, eventually, free_port
 
-DATABASE = "/var/lib/rackstream/alerting/alerts-of-one-broker.sqlite3"
+DATABASE = "/var/lib/rackstream/alerting/alerts-single-broker.sqlite3"
 TRUTH = "/var/lib/rackstream/load/truth.jsonl"
 READ_ALERTS = """
 import sqlite3
-for (alert,) in sqlite3.connect("file:DATABASE?mode=ro", uri=True).execute("SELECT alert FROM alerts"):
+database = sqlite3.connect("file:DATABASE?mode=ro", uri=True)
+for (alert,) in database.execute("SELECT alert FROM alerts"):
     print(alert)
 """.replace("DATABASE", DATABASE)
 PORTS = (
@@ -51,7 +54,7 @@ class Stack:
         return Kafka(f"localhost:{self.env['KAFKA_HOST_PORT']}", "")
 
     def up(self, *services: str, without: str = "") -> None:
-        """Start services with all that they need (but the one named), and wait until they are healthy."""
+        """Start services and their dependencies, except one, and wait until they are healthy."""
         if without:
             self.command("up", "--wait", f"--scale={without}=0", *services, timeout_s=300)
         else:
@@ -59,11 +62,11 @@ class Stack:
             self.compose.start()
 
     def start(self, service: str) -> None:
-        """Start one service and wait for nothing."""
+        """Start one service without waiting for it."""
         self.command("up", "--detach", "--no-deps", service)
 
     def tried(self, *arguments: str, timeout_s: float = 180) -> "subprocess.CompletedProcess[str]":
-        """Run `docker compose ARGUMENTS` on this project, and return what came of it."""
+        """Run `docker compose ARGUMENTS`, and return status and output."""
         return subprocess.run(
             [*self.compose.compose_command_property, *arguments],
             cwd=ROOT,
@@ -76,20 +79,22 @@ class Stack:
         )
 
     def command(self, *arguments: str, timeout_s: float = 180) -> str:
-        """Run `docker compose ARGUMENTS` on this project, which must succeed, and return what it prints."""
+        """Run `docker compose ARGUMENTS`, which must succeed, and return its output."""
         done = self.tried(*arguments, timeout_s=timeout_s)
         assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stderr[-2000:]}"
         return done.stdout
 
     def inspect(self, service: str) -> dict[str, Any]:
-        """Return what the engine knows of a service's container, also of one that has ended."""
+        """Return what `docker inspect` prints of a service's container, running or not."""
         (identity,) = self.command("ps", "--all", "--quiet", service).split()
-        said = subprocess.run(["docker", "inspect", identity], capture_output=True, check=True).stdout
+        said = subprocess.run(
+            ["docker", "inspect", identity], capture_output=True, check=True
+        ).stdout
         (found,) = json.loads(said)
         return dict(found)
 
     def kill(self, service: str) -> None:
-        """Kill the processes of a container, not the container: bringing it back is its restart policy's part."""
+        """Kill the processes of a container, so that its restart policy restarts it."""
         before = self.inspect(service)["RestartCount"]
         self.command("exec", "--no-TTY", service, "sh", "-c", "kill -9 -1")
 
@@ -100,15 +105,18 @@ class Stack:
         eventually(came_back, timeout_s=60, every_s=0.2)
 
     def await_log(self, service: str, words: str) -> None:
-        """Wait until a service has said something."""
+        """Wait until a service's log contains the words."""
         eventually(
-            lambda: self.command("logs", service), lambda said: words in said, timeout_s=180, every_s=1
+            lambda: self.command("logs", service),
+            lambda said: words in said,
+            timeout_s=180,
+            every_s=1,
         )
 
-    def alerts(self) -> list[Row]:
-        """Return the alerts that alerting has logged.
+    def alerts(self, rules: Collection[str] = RULES) -> list[Row]:
+        """Return the alerts of the rules that alerting has logged.
 
-        Its container may be on its way back: without a broker alerting ends, and its restart policy starts it again.
+        Its container may be restarting: without a broker alerting exits.
         """
         done = eventually(
             lambda: self.tried("exec", "--no-TTY", "alerting", "python", "-c", READ_ALERTS),
@@ -116,10 +124,11 @@ class Stack:
             timeout_s=120,
             every_s=1,
         )
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        logged = [json.loads(line) for line in done.stdout.splitlines()]
+        return [row for row in logged if row["rule"] in rules]
 
     def truth(self, service: str) -> Truth:
-        """Return what had to come out, as the producer or the load that has ended wrote it."""
+        """Return the expected output that the finished producer or load wrote."""
         path = self.folder / "truth.jsonl"
         self.command("cp", f"{service}:{TRUTH}", str(path))
         return read_truth(path)
@@ -130,12 +139,17 @@ class Stack:
         """Wait until enough alerts have been logged."""
         return eventually(self.alerts, enough, timeout_s=timeout_s, every_s=every_s)
 
-    def compared(self, truth: Truth, timeout_s: float) -> Comparison:
-        """Compare alerting's alerts with those due, giving those still missing some time."""
+    def compared(
+        self, truth: Truth, timeout_s: float, rules: Collection[str] = DEFAULT_RULES
+    ) -> Comparison:
+        """Compare the logged with the expected alerts; wait for missing ones until the timeout.
+
+        `rules` are those whose alerts the truth has: alerts of other rules are not compared.
+        """
         due = {row["alert_id"] for row in truth.alerts}
         deadline = time.monotonic() + timeout_s
         seen = eventually(
-            self.alerts,
+            lambda: self.alerts(rules),
             lambda rows: due <= {row["alert_id"] for row in rows} or time.monotonic() > deadline,
             timeout_s=timeout_s + 60,
             every_s=1,

@@ -1,4 +1,4 @@
-"""The image: how large, for whom it runs, how long a change of code takes, and that the Compose file is understood."""
+"""The image: its size, its user, its build after a change of code, and a valid Compose file."""
 
 import json
 import shutil
@@ -6,16 +6,31 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from spark_jobs.registry import JOBS
 from tests.support import ROOT
 
+pytestmark = [pytest.mark.full, pytest.mark.alone]
+
 LARGEST_BYTES = 1_300_000_000
-CONTEXT = ("requirements.lock", "submit.py", "alerting", "broker", "events", "jars", "producer", "spark_jobs")
+CONTEXT = (
+    "requirements.lock",
+    "submit.py",
+    "alerting",
+    "broker",
+    "events",
+    "jars",
+    "producer",
+    "spark_jobs",
+)
 
 
 def docker(*arguments: str) -> str:
     """Run `docker ARGUMENTS` and return what it prints."""
-    done = subprocess.run(["docker", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["docker", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
@@ -24,11 +39,16 @@ def test_the_image_is_small_enough_and_nobody_in_it_is_root(image: None) -> None
     (described,) = json.loads(docker("image", "inspect", "rackstream:local"))
     assert described["Size"] <= LARGEST_BYTES
     assert described["Config"]["User"] == "rackstream"
-    listed = docker("run", "--rm", "--read-only", "--network=none", "rackstream:local", "spark_jobs", "list")
+    listed = docker(
+        "run", "--rm", "--read-only", "--network=none", "rackstream:local", "spark_jobs", "list"
+    )
     assert {line.split()[0] for line in listed.splitlines()} == set(JOBS)
 
 
-def test_a_change_of_code_builds_neither_packages_nor_connector_again(image: None, tmp_path: Path) -> None:  # noqa: ARG001
+def test_a_change_of_code_builds_neither_packages_nor_connector_again(
+    image: None,  # noqa: ARG001
+    tmp_path: Path,
+) -> None:
     for name in (*CONTEXT, "deploy/spark", "Dockerfile", ".dockerignore"):
         source, target = ROOT / name, tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A broker as a container of a test's own: producer, Kafka, Spark, Kafka, alerting, against the producer's truth."""
+"""The pipeline over a broker in a container, compared with the producer's truth."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +12,12 @@ from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from broker.topics import create_topics
 from demo.comparison import Row
-from demo.observe import read_truth
+from demo.outputs import read_truth
 from demo.verdict import compare_alerts, compare_dead_letters
 from events.topics import DEAD_LETTERS
 from tests.support import ROOT, Kafka, free_port, run
+
+pytestmark = [pytest.mark.full, pytest.mark.alone]
 
 SCENARIO = """
 racks: 20
@@ -38,13 +40,15 @@ def broker_of_the_stack() -> dict[str, Any]:
 
 @pytest.fixture
 def kafka() -> Iterator[Kafka]:
-    """Run the broker as the Compose file sets it up, reachable from this machine, with all topics."""
+    """Run the Compose file's broker, reachable from this machine, with all topics."""
     described, port = broker_of_the_stack(), free_port()
     settings = {name: str(value) for name, value in described["environment"].items()} | {
         "KAFKA_ADVERTISED_LISTENERS": f"INSIDE://localhost:9092,HOST://localhost:{port}",
         "KAFKA_HEAP_OPTS": "-Xmx384m -XX:TieredStopAtLevel=1",
     }
-    container = DockerContainer(described["image"]).with_envs(**settings).with_bind_ports(9094, port)
+    container = (
+        DockerContainer(described["image"]).with_envs(**settings).with_bind_ports(9094, port)
+    )
     container.waiting_for(LogMessageWaitStrategy("Kafka Server started").with_startup_timeout(60))
     with container:
         found = Kafka(f"localhost:{port}", "containers-")
@@ -52,8 +56,12 @@ def kafka() -> Iterator[Kafka]:
         yield found
 
 
-def test_what_the_producer_knows_comes_out_of_a_broker_in_a_container(kafka: Kafka, tmp_path: Path) -> None:
-    scenario, inventory, truth_file = (tmp_path / name for name in ("s.yaml", "racks.jsonl", "truth.jsonl"))
+def test_alerts_and_dead_letters_match_the_truth_over_a_broker_in_a_container(
+    kafka: Kafka, tmp_path: Path
+) -> None:
+    scenario, inventory, truth_file = (
+        tmp_path / name for name in ("s.yaml", "racks.jsonl", "truth.jsonl")
+    )
     scenario.write_text(SCENARIO, encoding="utf-8")
     sent = run(
         "producer", "run", f"--scenario={scenario}", "--duration=10", f"--inventory={inventory}",
@@ -66,7 +74,11 @@ def test_what_the_producer_knows_comes_out_of_a_broker_in_a_container(kafka: Kaf
     )  # fmt: skip
     assert decided.returncode == 0, decided.stderr[-2000:]
     logged = run(
-        "alerting", "run", f"--database={tmp_path / 'alerts.sqlite3'}", "--idle-exit=1", env=kafka.env
+        "alerting",
+        "run",
+        f"--database={tmp_path / 'alerts.sqlite3'}",
+        "--idle-exit=1",
+        env=kafka.env,
     )
     assert logged.returncode == 0, logged.stderr
 
@@ -75,8 +87,10 @@ def test_what_the_producer_knows_comes_out_of_a_broker_in_a_container(kafka: Kaf
     verdict = compare_alerts(truth.alerts, alerts)
     assert (verdict.missing, verdict.wrong) == ([], [])
     assert verdict.expected >= 20
-    letters = [msgspec.json.decode(record.value or b"") for record in kafka.read_all(DEAD_LETTERS)]
-    found = compare_dead_letters(truth.dead_letters, letters)
+    dead_letters = [
+        msgspec.json.decode(record.value or b"") for record in kafka.read_all(DEAD_LETTERS)
+    ]
+    found = compare_dead_letters(truth.dead_letters, dead_letters)
     assert (found.missing, found.wrong) == ([], [])
     assert found.expected >= 1
     # The comparison is one that can fail.

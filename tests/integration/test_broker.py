@@ -1,4 +1,4 @@
-"""The broker that all other tests stand on: what it keeps and refuses, and that it leaves nothing behind."""
+"""The broker of all tests: what it keeps and refuses, and that it leaves no process behind."""
 
 import os
 import signal
@@ -10,29 +10,33 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 from kafka import KafkaConsumer
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from broker import server
-from broker.topics import admin_client, cluster_id, create_topics
-from events.topics import ALL, DEAD_LETTERS, RACK_READINGS
+from broker.server import RunningBroker
+from broker.topics import admin_client, cluster_id, create_topics, partition_counts
+from events.topics import ALL, DEAD_LETTERS, INCIDENTS, RACK_READINGS
 from tests.support import ROOT, Kafka, eventually, free_port, kill, program, run
 
-pytestmark = pytest.mark.broker
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Iterator[Path]:
-    """Yield a folder for a broker, and stop what a failed test left running in it."""
+    """Yield a folder for a broker, and stop the broker that a failed test left there."""
     folder = tmp_path / "kafka data, é"
     yield folder
     server.stop(folder)
 
 
 def processes_of(data_dir: Path) -> list[int]:
-    """Return every process, also a forgotten one, that was started for the folder."""
-    mark = f"-Drackstream.data-dir={data_dir}"
-    return [p.pid for p in psutil.process_iter(["cmdline"]) if mark in (p.info["cmdline"] or ())]
+    """Return the pids of all brokers of the folder, forgotten ones included."""
+    argument = f"-Drackstream.data-dir={data_dir}"
+    return [
+        p.pid for p in psutil.process_iter(["cmdline"]) if argument in (p.info["cmdline"] or ())
+    ]
 
 
 def test_what_is_sent_can_be_read_back_in_order(topics: Kafka) -> None:
@@ -45,15 +49,41 @@ def test_what_is_sent_can_be_read_back_in_order(topics: Kafka) -> None:
         assert [int(r.value or b"") for r in of_rack] == list(range(rack, 1000, 7))
 
 
-def test_topics_have_the_contracts_partitions_and_append_time(topics: Kafka) -> None:
+def test_the_containers_health_check_needs_an_answer(broker: RunningBroker) -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    command, *options, script = compose["services"]["kafka"]["healthcheck"]["test"][1:]
+
+    def is_healthy(port: int | str, timeout_s: float) -> bool:
+        check = [command, *options, script.replace("localhost/9092", f"localhost/{port}")]
+        return subprocess.run(check, timeout=timeout_s, check=False).returncode == 0
+
+    assert is_healthy(broker.bootstrap.rpartition(":")[2], 20)
+    assert not is_healthy(free_port(), 20)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as mute,
+        pytest.raises(subprocess.TimeoutExpired),
+    ):
+        is_healthy(mute.getsockname()[1], 1)
+
+
+def test_topics_have_the_partitions_of_the_contract_and_append_time(topics: Kafka) -> None:
     names = [topics.name(topic) for topic in ALL]
     with admin_client(topics.bootstrap) as admin:
         described = admin.describe_topics(names)
-        configs = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
+        configs = admin.describe_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+        )
     partitions = {topic["name"]: len(topic["partitions"]) for topic in described}
     assert partitions == {name: 1 if name.endswith(DEAD_LETTERS.name) else 4 for name in names}
-    times = {name: config["message.timestamp.type"]["value"] for name, config in configs["topic"].items()}
-    assert times == dict.fromkeys(names, "LogAppendTime")
+    settings = {
+        name: (
+            config["message.timestamp.type"]["value"],
+            config.get("cleanup.policy", {"value": "delete"})["value"],  # unlisted: the default
+        )
+        for name, config in configs["topic"].items()
+    }
+    compacted = {topics.name(INCIDENTS): ("LogAppendTime", "compact")}
+    assert settings == dict.fromkeys(names, ("LogAppendTime", "delete")) | compacted
 
 
 def test_creating_topics_leaves_existing_ones_as_they_are(topics: Kafka) -> None:
@@ -67,33 +97,42 @@ def test_creating_topics_leaves_existing_ones_as_they_are(topics: Kafka) -> None
     assert len(made) == len(ALL) - 1
     assert create_topics(topics.bootstrap, prefix) == []
     assert len(Kafka(topics.bootstrap, prefix).partitions(RACK_READINGS)) == 7
+    assert partition_counts(topics.bootstrap, prefix) == {
+        prefix + topic.name: 7 if topic is RACK_READINGS else topic.partitions for topic in ALL
+    }
 
     env = {"KAFKA_BOOTSTRAP_SERVERS": topics.bootstrap, "TOPIC_PREFIX": prefix}
     done = run("broker", "topics", env=env)
-    assert (done.returncode, done.stdout) == (0, "0 topics created, 13 were there.\n")
-    refused = run("broker", "topics", "--replication-factor=3", env=env | {"TOPIC_PREFIX": prefix + "3-"})
+    assert (done.returncode, done.stdout) == (0, "0 topics created, 14 existed.\n")
+    refused = run(
+        "broker", "topics", "--replication-factor=3", env=env | {"TOPIC_PREFIX": prefix + "3-"}
+    )
     assert refused.returncode == 1
     assert "replication factor" in refused.stderr.lower()
 
 
-def test_a_topic_is_never_made_by_asking_for_it(topics: Kafka) -> None:
+def test_reading_a_topic_never_creates_it(topics: Kafka) -> None:
     mistyped = topics.name(RACK_READINGS) + "-mistyped"
-    consumer = KafkaConsumer(mistyped, bootstrap_servers=topics.bootstrap, allow_auto_create_topics=True)
+    consumer = KafkaConsumer(
+        mistyped, bootstrap_servers=topics.bootstrap, allow_auto_create_topics=True
+    )
     consumer.poll(timeout_ms=1000)
     consumer.close()
     with admin_client(topics.bootstrap) as admin:
         assert mistyped not in admin.list_topics()
 
 
-def test_clients_reach_it_by_name_and_by_every_loopback_address(topics: Kafka) -> None:
+def test_clients_reach_the_broker_by_name_and_by_every_loopback_address(topics: Kafka) -> None:
     port = topics.bootstrap.rpartition(":")[2]
     hosts = ["localhost", "127.0.0.1"] + (["[::1]"] if len(server._loopback()) > 1 else [])
     assert len({cluster_id(f"{host}:{port}") for host in hosts}) == 1
-    addresses = {c.laddr.ip for c in psutil.net_connections() if c.laddr and c.laddr.port == int(port)}
+    addresses = {
+        c.laddr.ip for c in psutil.net_connections() if c.laddr and c.laddr.port == int(port)
+    }
     assert all(address.removeprefix("::ffff:") in ("127.0.0.1", "::1") for address in addresses)
 
 
-def test_a_brokers_life_from_up_to_fresh(data_dir: Path) -> None:
+def test_up_status_down_kill_and_fresh(data_dir: Path) -> None:
     port = free_port()
     options = (f"--port={port}", f"--data-dir={data_dir}")
     kafka = Kafka(f"localhost:{port}", "life-")
@@ -111,15 +150,17 @@ def test_a_brokers_life_from_up_to_fresh(data_dir: Path) -> None:
         for _ in range(2)
     ]
     # That the output can be read to its end shows that the broker did not inherit it.
-    said = {process.communicate(timeout=120)[0]: process.returncode for process in racing}
+    printed = {process.communicate(timeout=120)[0]: process.returncode for process in racing}
     (pid,) = processes_of(data_dir)
-    assert sorted(said.values()) == [0, 1]
-    assert f"already runs on port {port} (process {pid})" in next(s for s, code in said.items() if code == 1)
-    assert f"runs on localhost:{port} (process {pid})" in next(s for s, code in said.items() if code == 0)
+    printed_by = {status: text for text, status in printed.items()}
+    assert sorted(printed.values()) == [0, 1]
+    assert f"already runs on port {port} (process {pid})" in printed_by[1]
+    assert f"runs on localhost:{port} (process {pid})" in printed_by[0]
     status = run("broker", "status", *options, env=env)
     assert status.returncode == 0
     assert (
-        f"(process {pid}, data in {data_dir}), 13 of 13 topics with prefix life- are there." in status.stdout
+        f"(process {pid}, data in {data_dir}), 14 of 14 topics with prefix life- exist."
+        in status.stdout
     )
     kafka.send(RACK_READINGS, [("rack-1", b"kept")])
     cluster = cluster_id(kafka.bootstrap)
@@ -157,7 +198,7 @@ def test_a_brokers_life_from_up_to_fresh(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
-def test_an_up_that_is_interrupted_leaves_no_process(
+def test_an_interrupted_up_leaves_no_process(
     data_dir: Path, tmp_path: Path, with_signal: signal.Signals
 ) -> None:
     command = ("broker", "up", f"--port={free_port()}", f"--data-dir={data_dir}")
@@ -172,7 +213,11 @@ def test_an_up_that_is_interrupted_leaves_no_process(
 
 def test_a_broker_that_dies_while_starting_says_why(data_dir: Path) -> None:
     done = run(
-        "broker", "up", f"--port={free_port()}", f"--data-dir={data_dir}", env={"KAFKA_HEAP_OPTS": "-Xmx1k"}
+        "broker",
+        "up",
+        f"--port={free_port()}",
+        f"--data-dir={data_dir}",
+        env={"KAFKA_HEAP_OPTS": "-Xmx1k"},
     )
     assert done.returncode == 1
     assert done.stderr.startswith("broker: the broker died while starting: ")
@@ -180,7 +225,7 @@ def test_a_broker_that_dies_while_starting_says_why(data_dir: Path) -> None:
     assert processes_of(data_dir) == []
 
 
-def test_a_port_that_something_else_uses_is_named(data_dir: Path) -> None:
+def test_the_user_of_a_port_is_named(data_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         up = run("broker", "up", f"--port={port}", f"--data-dir={data_dir}")

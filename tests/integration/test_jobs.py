@@ -1,4 +1,4 @@
-"""The rack jobs against a real broker: all triggers give what the oracle asks for, through kills and new partitions."""
+"""The rack jobs on a real broker: every trigger is right, through kills and new partitions."""
 
 import os
 import signal
@@ -16,28 +16,29 @@ from kafka import KafkaAdminClient
 from broker.server import RunningBroker
 from broker.topics import create_topics
 from events.inventory import write_inventory
-from events.records import InventoryRack
 from events.topics import ALERTS, RACK_READINGS
 from jars.java import QUICK_JAVA
-from tests.spark.contents import (
-    differences,
+from spark_jobs.runtime.runner import JVM_ENDED
+from tests.builders import rack
+from tests.spark.mixed_topic import (
+    expected_racks_in_warning,
+    mixed_records,
+    output_differences,
     racks_in_warning,
-    racks_in_warning_by_the_oracle,
     send,
-    topic_contents,
 )
-from tests.spark.histories import HOT
+from tests.spark.rack_histories import HOT
 from tests.support import Kafka, eventually, kill, program, run
 
-pytestmark = pytest.mark.broker
+pytestmark = pytest.mark.full
 
 BOTH = ("overheating", "rack_temperature")
-# Clocks in the histories are up to an hour wrong: none of these readings is to be late for its window.
+# Clocks in the histories are up to an hour wrong; with this watermark no reading is late.
 NONE_LATE = "--watermark=3 days"
 
 
 class Pipeline:
-    """Topics, checkpoints and an inventory of a test's own, and the jobs over them."""
+    """A test's own topics, checkpoints and inventory, and the jobs that read them."""
 
     def __init__(self, kafka: Kafka, folder: Path) -> None:
         self.kafka, self.folder = kafka, folder
@@ -49,17 +50,7 @@ class Pipeline:
         """Put racks into the inventory."""
         self.thresholds = dict.fromkeys(racks, threshold_c)
         write_inventory(
-            self.folder / "racks.jsonl",
-            [
-                InventoryRack(
-                    rack_id=rack,
-                    site_id="site-a",
-                    device_type="gpu",
-                    threshold_c=threshold_c,
-                    readings_per_second=1.0,
-                )
-                for rack in racks
-            ],
+            self.folder / "racks.jsonl", [rack(name, threshold_c=threshold_c) for name in racks]
         )
 
     def command(self, *options: str, jobs: tuple[str, ...] = BOTH) -> list[str]:
@@ -68,9 +59,13 @@ class Pipeline:
         return ["spark_jobs", "run", *jobs, f"--checkpoint-root={self.root}", *inventory, *options]
 
     @contextmanager
-    def running(self, *options: str, jobs: tuple[str, ...] = BOTH) -> Iterator["subprocess.Popen[bytes]"]:
-        """Run the jobs beside the test; on leaving, nothing of them is left."""
-        with program(*self.command(*options, jobs=jobs), env=self.env, output=self.output) as process:
+    def running(
+        self, *options: str, jobs: tuple[str, ...] = BOTH
+    ) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run the jobs in the background, and kill what is left of them at the end."""
+        with program(
+            *self.command(*options, jobs=jobs), env=self.env, output=self.output
+        ) as process:
             try:
                 yield process
             finally:
@@ -86,12 +81,12 @@ class Pipeline:
         eventually(alive, timeout_s=120, every_s=0.05)
 
     def batches(self, job: str, plan: str, kind: str) -> set[int]:
-        """Return the numbers of the batches in a query's log: `offsets` (begun) or `commits` (done)."""
-        folder = self.root / job / plan / "v1" / self.kafka.prefix / kind
-        return {int(file.name) for file in folder.glob("*") if file.name.isdigit()}
+        """Return the batch numbers in a query's log: `offsets` (started) or `commits` (ended)."""
+        files = (self.root / job / plan).glob(f"*/{self.kafka.prefix}/{kind}/*")
+        return {int(file.name) for file in files if file.name.isdigit()}
 
     def undo_the_logs(self) -> None:
-        """Leave the queries' logs as a kill in the first batch does that came before their files got their names."""
+        """Leave the queries' logs as after a kill that came before their files were renamed."""
         for log in [*self.root.rglob("offsets/*"), *self.root.rglob("commits/*")]:
             if log.name.isdigit():
                 log.rename(log.with_name(f".{log.name}.{uuid.uuid4()}.tmp"))
@@ -99,12 +94,12 @@ class Pipeline:
                 log.unlink()
 
     def wrong(self, jobs: tuple[str, ...] = BOTH) -> dict[str, list[object]]:
-        """Return how the outputs differ from what they must be: not at all when all is right."""
-        return differences(self.kafka, self.thresholds, jobs)
+        """Return how the outputs differ from the expected ones; nothing when they are right."""
+        return output_differences(self.kafka, self.thresholds, jobs)
 
 
 def kill_tree(process: "subprocess.Popen[bytes]") -> None:
-    """End a program and all that it started, as a power cut would."""
+    """Kill a program and everything that it started, as a power cut would."""
     if process.poll() is None:
         family = family_of(process)
         for send_signal in (psutil.Process.suspend, psutil.Process.kill):
@@ -122,7 +117,8 @@ def family_of(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
 
 def none_is_left(family: list[psutil.Process]) -> None:
     eventually(
-        lambda: [p for p in family if p.is_running() and p.status() != "zombie"], lambda left: not left
+        lambda: [p for p in family if p.is_running() and p.status() != "zombie"],
+        lambda left: not left,
     )
 
 
@@ -133,8 +129,10 @@ def pipeline(broker: RunningBroker, tmp_path: Path) -> Pipeline:
     return Pipeline(kafka, tmp_path)
 
 
-def test_available_now_reads_all_there_is_and_gives_each_alert_window_and_letter(pipeline: Pipeline) -> None:
-    contents = topic_contents(1, racks=30, readings=40)
+def test_available_now_reads_everything_and_writes_each_alert_window_and_dead_letter(
+    pipeline: Pipeline,
+) -> None:
+    contents = mixed_records(1, racks=30, readings=40)
     pipeline.know([f"rack-1-{number:03d}" for number in range(10)], HOT)
     send(pipeline.kafka, contents)
     now = pipeline.command("--trigger=available-now", NONE_LATE)
@@ -144,16 +142,18 @@ def test_available_now_reads_all_there_is_and_gives_each_alert_window_and_letter
     assert len(alerts) == len({record.value for record in alerts}) > 100
     assert all(record.key and record.key.startswith(b"rack-1-") for record in alerts)
 
-    # Its state is not gone on from with other options.
+    # Other options are refused: they would misread its state.
     other = run(*now, "--window=20 minutes", "--state-partitions=8", env=pipeline.env)
     assert other.returncode == 1
     assert other.stderr.splitlines()[-1].startswith("spark_jobs: the checkpoint ")
-    assert "state_partitions was 4 and is 8 now" in other.stderr
+    assert "state_partitions was 4 and is now 8" in other.stderr
     assert "Traceback" not in other.stderr
 
 
-def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(pipeline: Pipeline) -> None:
-    contents = topic_contents(2, racks=30, readings=40)
+def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(
+    pipeline: Pipeline,
+) -> None:
+    contents = mixed_records(2, racks=30, readings=40)
     pipeline.know([f"rack-2-{number:03d}" for number in range(10)], HOT)
     part = len(contents) // 4
     alerts = 0
@@ -175,8 +175,14 @@ def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(pipelin
     assert not pipeline.batches("overheating", "real-time", "commits"), "killed in the first batch"
 
     with pipeline.running("--batch-seconds=5", NONE_LATE) as process:
-        pipeline.until(process, lambda: 1 in pipeline.batches("overheating", "real-time", "commits"))
-        kill_tree(process)
+        pipeline.until(
+            process, lambda: 1 in pipeline.batches("overheating", "real-time", "commits")
+        )
+        (jvm,) = (one for one in family_of(process) if one.name() == "java")
+        jvm.kill()
+        assert process.wait(timeout=60) == 1
+    *_, last_line = pipeline.output.read_text(encoding="utf-8").splitlines()
+    assert last_line == f"spark_jobs: {JVM_ENDED}"
 
     alerts = len(pipeline.kafka.read_all(ALERTS))
     send(pipeline.kafka, contents[2 * part : 3 * part])
@@ -198,28 +204,45 @@ def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(pipelin
 
 
 def test_micro_batches_are_right_after_kills_at_any_moment(pipeline: Pipeline) -> None:
-    contents = topic_contents(3, racks=30, readings=40)
+    contents = mixed_records(3, racks=30, readings=40)
     pipeline.know([f"rack-3-{number:03d}" for number in range(10)], HOT)
     send(pipeline.kafka, contents)
 
-    def begun(least: int = 0) -> bool:
+    def in_progress(least: int = 0) -> bool:
         done = pipeline.batches("overheating", "buckets", "commits")
         return any(n >= least for n in pipeline.batches("overheating", "buckets", "offsets") - done)
 
-    for batch in range(3):
-        with pipeline.running("--trigger=micro-batch", "--records-per-batch=500", NONE_LATE) as process:
-            pipeline.until(process, partial(begun, batch))
+    for batch in range(2):
+        with pipeline.running(
+            "--trigger=micro-batch", "--records-per-batch=500", NONE_LATE
+        ) as process:
+            pipeline.until(process, partial(in_progress, batch))
             kill_tree(process)
         if batch == 0:
-            assert not pipeline.batches("overheating", "buckets", "commits"), "killed in the first batch"
-        assert begun(), "killed in the middle of a batch"
+            assert not pipeline.batches("overheating", "buckets", "commits"), (
+                "killed in the first batch"
+            )
+        assert in_progress(), "killed in the middle of a batch"
 
     done = run(*pipeline.command("--trigger=available-now", NONE_LATE), env=pipeline.env)
     assert (done.returncode, pipeline.wrong()) == (0, {}), done.stderr[-2000:]
 
 
-def test_partitions_added_while_it_runs_leave_every_rack_in_its_right_state(pipeline: Pipeline) -> None:
-    contents = topic_contents(4, racks=40, readings=30)
+def test_real_time_jobs_run_over_topics_with_many_partitions(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    kafka = Kafka(broker.bootstrap, f"wide-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
+    create_topics(kafka.bootstrap, kafka.prefix, partitions={RACK_READINGS.name: 16})
+    pipeline, jobs = Pipeline(kafka, tmp_path), ("overheating",)
+    send(kafka, mixed_records(5, racks=40, readings=10))
+    with pipeline.running(jobs=jobs) as process:
+        pipeline.until(process, lambda: not pipeline.wrong(jobs))
+
+
+def test_partitions_added_while_it_runs_leave_every_rack_in_its_right_state(
+    pipeline: Pipeline,
+) -> None:
+    contents = mixed_records(4, racks=40, readings=30)
     half = len(contents) // 2
     jobs = ("overheating",)
     send(pipeline.kafka, contents[:half])
@@ -230,8 +253,10 @@ def test_partitions_added_while_it_runs_leave_every_rack_in_its_right_state(pipe
         admin.close()
         eventually(lambda: len(pipeline.kafka.partitions(RACK_READINGS)), lambda count: count == 6)
         send(pipeline.kafka, contents[half:])
-        assert {record.partition for record in pipeline.kafka.read_all(RACK_READINGS)} == set(range(6))
-        expected = racks_in_warning_by_the_oracle(pipeline.kafka)
+        assert {record.partition for record in pipeline.kafka.read_all(RACK_READINGS)} == set(
+            range(6)
+        )
+        expected = expected_racks_in_warning(pipeline.kafka)
         assert len(expected) > 5
         pipeline.until(process, lambda: racks_in_warning(pipeline.kafka) == expected)
         family = family_of(process)

@@ -1,10 +1,12 @@
-"""What a person reads who starts jobs wrongly: one sentence, exit status 1, no stack trace."""
+"""A user who starts jobs wrongly reads one sentence, without a stack trace; exit status 1."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.support import Kafka, free_port, run
+
+pytestmark = pytest.mark.full
 
 RUN = ("spark_jobs", "run", "rack_temperature", "--trigger=available-now")
 
@@ -26,7 +28,6 @@ def test_no_broker_is_named_within_seconds() -> None:
     )
 
 
-@pytest.mark.broker
 def test_a_missing_topic_is_named_with_the_command_that_makes_it(topics: Kafka) -> None:
     assert complaint(env={**topics.env, "TOPIC_PREFIX": "nowhere-"}) == (
         "spark_jobs: the topic nowhere-rack-readings is missing: run python -m broker topics."
@@ -40,19 +41,29 @@ def test_a_missing_topic_is_named_with_the_command_that_makes_it(topics: Kafka) 
             ["heat_death"],
             "spark_jobs: there is no job 'heat_death': choose from rack_temperature, overheating",
         ),
-        (["--conf=spark.app.name"], "spark_jobs: --conf 'spark.app.name' is not of the form key=value."),
+        (
+            ["--conf=spark.app.name"],
+            "spark_jobs: --conf 'spark.app.name' is not of the form key=value.",
+        ),
         (
             ["--inventory=nowhere.jsonl"],
             "spark_jobs: the inventory nowhere.jsonl cannot be read (No such file",
         ),
         (
             ["--output-mode=replace"],
-            "spark_jobs: --output-mode 'replace' is none of update, append and complete.",
+            "spark_jobs: --output-mode 'replace' is not known to rack_temperature: choose update",
         ),
-        (["--device-gap=phone"], "spark_jobs: --device-gap 'phone' is not of the form key=value."),
+        (
+            ["user_sessions", "--device-gap=phone"],
+            "spark_jobs: --device-gap 'phone' is not of the form key=value.",
+        ),
+        (
+            ["--gap=1 hour"],
+            "spark_jobs: --gap belongs to user_sessions, which is not among the jobs named.",
+        ),
     ],
 )
-def test_what_is_wrong_on_the_command_line_is_told_before_anything_starts(
+def test_a_wrong_command_line_is_refused_before_anything_starts(
     options: list[str], sentence: str
 ) -> None:
     assert complaint(*options, env={"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}).startswith(sentence)
@@ -65,7 +76,6 @@ def test_a_trigger_that_does_not_exist_is_wrong_usage() -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.broker
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
@@ -76,11 +86,11 @@ def test_a_trigger_that_does_not_exist_is_wrong_usage() -> None:
         ),
         (
             "--checkpoint-root=/proc/nothing",
-            "spark_jobs: rack_temperature did not start: [Errno 2] No such file",
+            "spark_jobs: the checkpoint root cannot be written: [Errno 2] No such file",
         ),
     ],
 )
-def test_what_spark_or_the_disk_does_not_take_is_told_in_a_sentence_too(
+def test_what_spark_or_the_disk_refuses_is_one_sentence_too(
     topics: Kafka, tmp_path: Path, option: str, sentence: str
 ) -> None:
     root = f"--checkpoint-root={tmp_path}"

@@ -1,4 +1,4 @@
-"""The clickstream against a real broker: its truth is recomputed from what the topics hold, by other means."""
+"""The clickstream against a real broker: its truth is recomputed from the topics independently."""
 
 import json
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ from kafka.partitioner.default import murmur2
 from events.topics import AD_CLICKS, AD_IMPRESSIONS, RACK_READINGS, USER_ACTIONS, Topic
 from tests.support import Kafka, Record, run
 
-pytestmark = pytest.mark.broker
+pytestmark = pytest.mark.full
 
 FAULTS = [
     "--fault=late=0.02,max_s=400",
@@ -38,14 +38,20 @@ def no_constant(name: str) -> float:
 
 
 def read(topic: Topic, record: Record) -> Event | None:
-    """Return a record's fields with its time, or None where the contract says that it is a dead letter."""
+    """Return a record's fields with its time, or None if the contract makes it a dead letter."""
     try:
-        event = json.loads((record.value or b"").decode(), parse_float=Decimal, parse_constant=no_constant)
-        if not isinstance(event, dict) or not all(isinstance(event[name], str) for name in FIELDS[topic]):
+        event = json.loads(
+            (record.value or b"").decode(), parse_float=Decimal, parse_constant=no_constant
+        )
+        if not isinstance(event, dict) or not all(
+            isinstance(event[name], str) for name in FIELDS[topic]
+        ):
             return None
         if any(len(event[name].encode()) > 256 for name in FIELDS[topic] if name.endswith("_id")):
             return None
-        event["at"] = datetime.strptime(event["event_time"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+        event["at"] = datetime.strptime(event["event_time"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(
+            tzinfo=UTC
+        )
     except (ValueError, KeyError):
         return None
     if topic is USER_ACTIONS:
@@ -66,22 +72,24 @@ def is_flush(event: Event) -> bool:
 
 
 def flush_of(records: list[Record]) -> Record:
-    """Return the one flush record, after which nothing was appended; a millisecond has no order over partitions."""
+    """Return the flush record, which has the latest append time of all partitions."""
     (flush,) = (record for record in records if b"-flush" in (record.value or b""))
     assert flush.timestamp_ms == max(record.timestamp_ms for record in records)
     return flush
 
 
-def held_by(kafka: Kafka, topic: Topic) -> tuple[list[Event], set[tuple[str, int, int, int, str]]]:
+def topic_contents(
+    kafka: Kafka, topic: Topic
+) -> tuple[list[Event], set[tuple[str, int, int, int, str]]]:
     """Return the events that jobs by event time read, and the dead letters."""
     events, dead = [], set()
     for record in kafka.read_all(topic):
         event, size = read(topic, record), len(record.value or b"")
         append = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
         if event is None:
-            dead.add((topic.name, record.partition, record.offset, size, "all"))
+            dead.add((topic.name, record.partition, record.offset, size, "unreadable"))
         elif event["at"] > append + timedelta(minutes=5):
-            dead.add((topic.name, record.partition, record.offset, size, "by-event-time"))
+            dead.add((topic.name, record.partition, record.offset, size, "future"))
         else:
             assert (record.key or b"").decode() == event[KEYS[topic]]
             assert record.partition == (murmur2(record.key) & 0x7FFFFFFF) % topic.partitions
@@ -94,7 +102,7 @@ def distinct(events: list[Event]) -> list[Event]:
 
 
 def joined_pairs(impressions: list[Event], clicks: list[Event]) -> set[tuple[Any, ...]]:
-    """Join by comparing within the hour after each impression; one row with None where no click is."""
+    """Join by comparing times; an impression without a click has one row with None."""
     by_impression: dict[str, list[Event]] = defaultdict(list)
     for click in distinct(clicks):
         by_impression[click["impression_id"]].append(click)
@@ -115,7 +123,7 @@ def joined_pairs(impressions: list[Event], clicks: list[Event]) -> set[tuple[Any
 
 
 def sessions_of(actions: list[Event]) -> set[tuple[Any, ...]]:
-    """Give each action a session of its own, then unite neighbours for as long as two touch."""
+    """Give each action its own session, then merge neighbours while two touch."""
     gap = timedelta(minutes=30)
     by_user: dict[str, list[Event]] = defaultdict(list)
     for action in distinct(actions):
@@ -123,7 +131,8 @@ def sessions_of(actions: list[Event]) -> set[tuple[Any, ...]]:
     rows = set()
     for user, own in by_user.items():
         spans = sorted(
-            (a["at"], a["at"] + gap, 1, a.get("amount", 0) * (a["action"] == "purchase")) for a in own
+            (a["at"], a["at"] + gap, 1, a.get("amount", 0) * (a["action"] == "purchase"))
+            for a in own
         )
         place = 0
         while place + 1 < len(spans):
@@ -134,7 +143,10 @@ def sessions_of(actions: list[Event]) -> set[tuple[Any, ...]]:
                 ]
             else:
                 place += 1
-        rows |= {(user, text(start), text(end), count, Decimal(total)) for start, end, count, total in spans}
+        rows |= {
+            (user, text(start), text(end), count, Decimal(total))
+            for start, end, count, total in spans
+        }
     return rows
 
 
@@ -167,7 +179,7 @@ def truth(path: Path) -> dict[str, list[dict[str, Any]]]:
     return rows
 
 
-def told(rows: list[dict[str, Any]]) -> tuple[set[tuple[Any, ...]], set[tuple[Any, ...]]]:
+def split_truth(rows: list[dict[str, Any]]) -> tuple[set[tuple[Any, ...]], set[tuple[Any, ...]]]:
     """Return the rows that must come out, and those that may."""
     sure = [tuple(row.values()) for row in rows if "either" not in row]
     maybe = [tuple(row.values())[:-1] for row in rows if "either" in row]
@@ -183,7 +195,7 @@ def told(rows: list[dict[str, Any]]) -> tuple[set[tuple[Any, ...]], set[tuple[An
     ],
     ids=["as fast as possible", "at a rate"],
 )
-def test_a_run_with_every_fault_tells_the_truth_about_the_topics(
+def test_the_truth_of_a_run_with_every_fault_matches_the_topics(
     topics: Kafka, tmp_path: Path, options: list[str]
 ) -> None:
     path = tmp_path / "truth.jsonl"
@@ -191,26 +203,28 @@ def test_a_run_with_every_fault_tells_the_truth_about_the_topics(
     done = run("producer", "run", *command, *options, env=topics.env)
     assert done.returncode == 0, done.stderr
     expected = truth(path)
-    impressions, dead_impressions = held_by(topics, AD_IMPRESSIONS)
-    clicks, dead_clicks = held_by(topics, AD_CLICKS)
-    actions, dead_actions = held_by(topics, USER_ACTIONS)
+    impressions, dead_impressions = topic_contents(topics, AD_IMPRESSIONS)
+    clicks, dead_clicks = topic_contents(topics, AD_CLICKS)
+    actions, dead_actions = topic_contents(topics, USER_ACTIONS)
 
     dead = {
-        tuple(row[n] for n in ("source_topic", "partition", "offset", "value_size", "jobs"))
+        tuple(row[n] for n in ("source_topic", "partition", "offset", "value_size", "reason"))
         for row in expected["dead-letter"]
     }
     assert dead == dead_impressions | dead_clicks | dead_actions
     assert len(dead_impressions) > 50 < len(dead_actions)
 
-    sure, maybe = told(expected["attribution"])
+    sure, maybe = split_truth(expected["attribution"])
     found = joined_pairs(impressions, clicks)
     assert sure <= found <= sure | maybe
     assert len(sure) > 9000
     assert 10 < len(found - sure) < 0.05 * len(found)
-    assert {row[6] for row in maybe - found} == {None}, "what may come out besides is impressions left alone"
+    assert {row[6] for row in maybe - found} == {None}, (
+        "the other possible rows are impressions without a click"
+    )
     assert sum(row[4] is not None for row in sure) > 800
 
-    sure, maybe = told(expected["session"])
+    sure, maybe = split_truth(expected["session"])
     found = sessions_of(actions)
     assert sure <= found <= sure | maybe
     assert 0 < len(found - sure) < 0.5 * len(found)
@@ -223,47 +237,54 @@ def test_a_run_with_every_fault_tells_the_truth_about_the_topics(
     assert got == totals_of(actions)
     assert len(got) > 30
     counts = {
-        (r["window_start"], r["window_end"], r["action"]): r["action_count"] for r in expected["action-count"]
+        (r["window_start"], r["window_end"], r["action"]): r["action_count"]
+        for r in expected["action-count"]
     }
     assert counts == counts_of(actions)
 
     (summary,) = expected["summary"]
     everything = len(impressions) + len(clicks) + len(actions) + len(dead) - 3
-    assert summary["sent"] == summary["acknowledged"] == everything, "all but the flush records"
+    assert summary["sent"] == summary["acknowledged"] == everything, "all except the flush records"
     assert summary["orphan"] > 10
 
 
-def test_flush_records_come_last_and_close_all_that_is_open(topics: Kafka) -> None:
+def test_flush_records_come_last_and_close_all_open_state(topics: Kafka) -> None:
     done = run(
-        "producer", "run", "--streams=racks,clicks,actions", "--rate=2000", "--count=5000", "--time-scale=3000",
-        "--flush", env=topics.env,
+        "producer", "run", "--streams=racks,clicks,actions", "--rate=2000", "--count=5000",
+        "--time-scale=3000", "--flush", env=topics.env,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for topic, hours in ((AD_IMPRESSIONS, 4), (AD_CLICKS, 4), (USER_ACTIONS, 4)):
-        events, dead = held_by(topics, topic)
+        events, dead = topic_contents(topics, topic)
         assert not dead
         assert flush_of(topics.read_all(topic))
         (last,) = filter(is_flush, events)
         others = [event for event in events if not is_flush(event)]
         newest = max(event["at"] for event in others)
-        assert last["at"] - newest > timedelta(hours=hours), "an hour to click, and a watermark of three"
+        assert last["at"] - newest > timedelta(hours=hours), (
+            "an hour to click, and a watermark of three hours"
+        )
         assert newest < datetime.now(UTC) - timedelta(hours=hours)
     readings = topics.read_all(RACK_READINGS)
     assert len(readings) == 2001
     assert json.loads(flush_of(readings).value or b"")["rack_id"] == "flush"
-    shares = [len(held_by(topics, topic)[0]) - 1 for topic in (AD_IMPRESSIONS, AD_CLICKS, USER_ACTIONS)]
+    shares = [
+        len(topic_contents(topics, topic)[0]) - 1
+        for topic in (AD_IMPRESSIONS, AD_CLICKS, USER_ACTIONS)
+    ]
     assert shares == [2000, 200, 800]
 
 
-def test_clicks_follow_the_schedule_of_their_own(topics: Kafka) -> None:
+def test_clicks_follow_their_own_schedule(topics: Kafka) -> None:
     done = run("producer", "run", "--streams=clicks", "--rate=1100", "--duration=2", env=topics.env)
     assert done.returncode == 0, done.stderr
     for topic, every_ms in ((AD_IMPRESSIONS, 1), (AD_CLICKS, 10)):
-        events, _ = held_by(topics, topic)
+        events, _ = topic_contents(topics, topic)
         events.sort(key=lambda event: int(event["event_id"].rpartition("-")[2][1:]))
         scheduled = [datetime.fromisoformat(event["scheduled_time"]) for event in events]
         steps = {
-            (at - scheduled[0]) // timedelta(milliseconds=1) - n * every_ms for n, at in enumerate(scheduled)
+            (at - scheduled[0]) // timedelta(milliseconds=1) - n * every_ms
+            for n, at in enumerate(scheduled)
         }
         assert len(events) == 2000 // every_ms
         assert steps <= {-1, 0}
@@ -274,5 +295,5 @@ def test_an_inventory_of_a_run_without_racks_is_refused(topics: Kafka, tmp_path:
     done = run("producer", "run", *command, env=topics.env)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "producer: --inventory lists racks, but this run has none: add racks to --streams."
+        "producer: --inventory needs racks, but this run has none: add racks to --streams."
     ]

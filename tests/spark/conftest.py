@@ -8,15 +8,17 @@ from pyspark.sql import SparkSession
 
 from events.settings import Settings
 from jars.java import QUICK_JAVA
-from spark_jobs import class_archive
-from spark_jobs.session import new_session
+from spark_jobs.runtime import cds_archive
+from spark_jobs.runtime.session import new_session
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Run one session; small, since its tables are."""
-    settings = Settings(rackstream_jars=Settings().jars_dir, rackstream_home=tmp_path_factory.mktemp("spark"))
-    java_options = f"{class_archive.java_options(settings)} {QUICK_JAVA}"
+    settings = Settings(
+        rackstream_jars=Settings().jars_dir, rackstream_home=tmp_path_factory.mktemp("spark")
+    )
+    java_options = f"{cds_archive.java_options(settings)} {QUICK_JAVA}"
     session = new_session(settings, slots=2, state_partitions=2, java_options=java_options)
     try:
         yield session

@@ -1,4 +1,7 @@
-"""Counts over windows: the lessons' figures, late actions in every output mode, and a stream equal to its table."""
+"""Counts over windows: late actions in every output mode, and a stream equal to its table.
+
+The figures are those of the lessons.
+"""
 
 import json
 from pathlib import Path
@@ -7,20 +10,21 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.action_counts import JOB, action_counts
-from spark_jobs.job import JobOptions
-from spark_jobs.late import late_records, with_event_times_counted
-from spark_jobs.triggers import Trigger
-from tests.spark.streams import live_stream, run_stream
-from tests.spark.times import clock, events
+from spark_jobs.clickstream.action_counts import JOB, Options, action_counts
+from spark_jobs.runtime.late_records import late_records, observe_event_times
+from spark_jobs.runtime.triggers import Trigger
+from tests.spark.event_tables import clock, events
+from tests.spark.file_streams import live_stream, run_stream
 
 Count = tuple[str | None, str, int]  # start of the window, group, count
 
 
 def actions(spark: SparkSession, rows: list[tuple[str, str]], by: str = "action") -> DataFrame:
-    """Return actions: when, and what was done or by whom."""
+    """Return actions from their times and the values of the column `by`."""
     other = "user_id" if by == "action" else "action"
-    return events(spark, f"event_time string, {by} string, {other} string", [(*row, "-") for row in rows])
+    return events(
+        spark, f"event_time string, {by} string, {other} string", [(*row, "-") for row in rows]
+    )
 
 
 def counts(rows: list[dict[str, Any]], by: str = "action") -> list[Count]:
@@ -38,11 +42,17 @@ def static(
     return counts([row.asDict() for row in found], by)
 
 
-def test_ten_minutes_of_opening_and_closing_in_complete_mode(spark: SparkSession, tmp_path: Path) -> None:
+def test_complete_mode_counts_each_action_in_its_ten_minute_window(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     rows = [("10:00:01", "open")] * 8 + [("10:09:59.999", "close")] * 6 + [("10:10:00", "open")] * 2
     halves = [actions(spark, rows[::2]), actions(spark, rows[1::2])]
     *_, last = run_stream(spark, tmp_path, halves, table("action", "10 minutes"), "complete")
-    assert counts(last) == [("10:00:00", "close", 6), ("10:00:00", "open", 8), ("10:10:00", "open", 2)]
+    assert counts(last) == [
+        ("10:00:00", "close", 6),
+        ("10:00:00", "open", 8),
+        ("10:10:00", "open", 2),
+    ]
 
 
 LESSON_3 = [
@@ -51,15 +61,19 @@ LESSON_3 = [
 ]
 
 
-def test_what_is_later_than_ten_minutes_is_dropped_once_time_has_moved(
+def test_an_action_beyond_the_watermark_is_dropped_in_a_later_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     first, second = (actions(spark, rows) for rows in LESSON_3)
     ten = table("action", "10 minutes")
     with live_stream(spark, tmp_path, first, ten) as live:
         opened, *empty = live.take(first)
-        assert counts(opened) == [("10:10:00", "open", 1), ("10:20:00", "open", 1), ("10:30:00", "open", 1)]
-        assert empty == [[]], "the batch without data in which the watermark becomes 10:23:50"
+        assert counts(opened) == [
+            ("10:10:00", "open", 1),
+            ("10:20:00", "open", 1),
+            ("10:30:00", "open", 1),
+        ]
+        assert empty == [[]], "the batch without data, in which the watermark becomes 10:23:50"
         later, *_ = live.take(second)
         assert counts(later) == [("10:20:00", "open", 2)]
         dropped = [
@@ -70,8 +84,9 @@ def test_what_is_later_than_ten_minutes_is_dropped_once_time_has_moved(
         assert sum(dropped) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("files", [1, 2], ids=["in one batch", "in two batches of one run"])
-def test_of_what_is_there_from_the_start_nothing_is_dropped(
+def test_nothing_is_dropped_of_a_topic_that_is_complete_at_the_start(
     spark: SparkSession, tmp_path: Path, files: int
 ) -> None:
     batches = LESSON_3 if files == 2 else [[*LESSON_3[0], *LESSON_3[1]]]
@@ -92,21 +107,25 @@ LESSON_4 = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("late_in", [2, 3])
-def test_a_late_click_counts_in_the_third_batch_and_is_dropped_in_the_fourth(
+def test_a_late_action_counts_in_the_third_batch_and_is_dropped_in_the_fourth(
     spark: SparkSession, tmp_path: Path, late_in: int
 ) -> None:
     late, filler = [("10:00:30", "user1")], [("10:06:00", "user9")]
     batches = [*LESSON_4, *([late] if late_in == 2 else [filler, late])]
     five = table("user_id", "5 minutes", watermark="5 minutes")
     found = run_stream(spark, tmp_path, [actions(spark, rows, "user_id") for rows in batches], five)
-    known = [[count for count in counts(batch, "user_id") if count[1] != "user9"] for batch in found]
+    known = [
+        [count for count in counts(batch, "user_id") if count[1] != "user9"] for batch in found
+    ]
     assert known[0] == [("10:00:00", "user1", 2), ("10:00:00", "user2", 1)]
     assert known[1] == [("10:05:00", "user1", 1), ("10:05:00", "user2", 2)]
     assert known[late_in] == ([("10:00:00", "user1", 3)] if late_in == 2 else [])
 
 
-def test_in_complete_mode_the_same_late_click_is_never_dropped(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.full
+def test_complete_mode_never_drops_a_late_action(spark: SparkSession, tmp_path: Path) -> None:
     batches = [*LESSON_4, [("10:06:00", "user9")], [("10:00:30", "user1")]]
     five = table("user_id", "5 minutes", watermark="5 minutes")
     rows = [actions(spark, batch, "user_id") for batch in batches]
@@ -114,7 +133,9 @@ def test_in_complete_mode_the_same_late_click_is_never_dropped(spark: SparkSessi
     assert ("10:00:00", "user1", 3) in counts(last, "user_id")
 
 
-def test_one_minute_per_user(spark: SparkSession, tmp_path: Path) -> None:
+def test_complete_mode_counts_actions_per_user_and_minute(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     rows = [
         ("10:00:00", "user1"),
         ("10:00:20", "user1"),
@@ -145,7 +166,7 @@ def test_one_minute_per_user(spark: SparkSession, tmp_path: Path) -> None:
     ],
     ids=["tumbling", "sliding by half", "sliding by thirty seconds"],
 )
-def test_the_sums_of_the_lesson(
+def test_tumbling_and_sliding_windows_give_the_sums_of_the_lesson(
     spark: SparkSession, window: str, slide: str | None, expected: list[tuple[str, int]]
 ) -> None:
     # A value is so many records: their count is the sum.
@@ -158,10 +179,13 @@ def test_the_sums_of_the_lesson(
         ("10:01:55", 6),
     ]
     rows = [(when, "v") for when, value in values for _ in range(value)]
-    assert static(spark, rows, "action", window, slide) == [(start, "v", total) for start, total in expected]
+    assert static(spark, rows, "action", window, slide) == [
+        (start, "v", total) for start, total in expected
+    ]
 
 
-def test_a_stream_of_files_gives_the_same_hours_as_the_table_of_all(
+@pytest.mark.full
+def test_a_stream_of_files_gives_the_same_counts_as_one_static_table(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     hours = {2: (11, 179), 3: (344, 1001), 4: (815, 999), 5: (1003, 1000), 6: (1011, 993)}
@@ -183,20 +207,30 @@ def test_a_stream_of_files_gives_the_same_hours_as_the_table_of_all(
     assert counts(last) == expected
 
 
-def test_in_append_mode_a_window_comes_once_when_it_is_closed(spark: SparkSession, tmp_path: Path) -> None:
-    batches = [[("10:01:00", "open")], [("10:02:00", "open"), ("10:20:01", "open")], [("10:25:00", "view")]]
+def test_append_mode_writes_a_window_once_when_it_is_closed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = [
+        [("10:01:00", "open")],
+        [("10:02:00", "open"), ("10:20:01", "open")],
+        [("10:25:00", "view")],
+    ]
     found = run_stream(
-        spark, tmp_path, [actions(spark, rows) for rows in batches], table("action", "10 minutes"), "append"
+        spark,
+        tmp_path,
+        [actions(spark, rows) for rows in batches],
+        table("action", "10 minutes"),
+        "append",
     )
     assert [count for batch in found for count in counts(batch)] == [("10:00:00", "open", 2)]
 
 
-def test_late_records_are_counted_before_the_aggregation_and_not_one_per_group(
+def test_late_records_are_counted_per_record_and_not_per_group(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     def job(rows: DataFrame) -> DataFrame:
         return action_counts(
-            with_event_times_counted(rows, "10 minutes"), "action", "10 minutes", None, "10 minutes"
+            observe_event_times(rows, "10 minutes"), "action", "10 minutes", None, "10 minutes"
         )
 
     on_time = [("10:40:00", "open")]
@@ -210,19 +244,21 @@ def test_late_records_are_counted_before_the_aggregation_and_not_one_per_group(
         live.take(actions(spark, late))
         progress = [json.loads(entry.json) for entry in live.query.recentProgress]
     watermarks = [None, *[entry.get("eventTime", {}).get("watermark") for entry in progress]]
-    found = [late_records(entry, before) for entry, before in zip(progress, watermarks, strict=False)]
-    spark_says = sum(op["numRowsDroppedByWatermark"] for entry in progress for op in entry["stateOperators"])
+    found = [
+        late_records(entry, before) for entry, before in zip(progress, watermarks, strict=False)
+    ]
+    spark_says = sum(
+        op["numRowsDroppedByWatermark"] for entry in progress for op in entry["stateOperators"]
+    )
     assert [count for count in found if count] == [731]
-    assert spark_says < 10, "one for each group and partition"
+    assert spark_says < 10, "Spark counts one per group and partition"
 
 
 @pytest.mark.parametrize("by", ["action", "user_id"])
-def test_a_record_is_keyed_by_window_and_group_and_has_the_contracts_fields(
-    spark: SparkSession, by: str
-) -> None:
+def test_a_record_has_the_key_and_the_fields_of_the_contract(spark: SparkSession, by: Any) -> None:
     rows = actions(spark, [("10:01:00", "open")] * 3, by)
     plan = JOB.plans[Trigger.AVAILABLE_NOW]
-    (record,) = plan.records(rows, JobOptions(by=by)).collect()
+    (record,) = plan.records(rows, Options(group_by=by)).collect()
     assert record["key"] == "2026-11-18T10:00:00.000Z|2026-11-18T10:10:00.000Z|open"
     assert list(json.loads(record["value"]).items()) == [
         ("window_start", "2026-11-18T10:00:00.000Z"),

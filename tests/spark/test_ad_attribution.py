@@ -1,4 +1,4 @@
-"""Impressions and their clicks: every type of join, the ends of the hour, repeats, who waits for whom, first clicks."""
+"""Impressions joined with clicks: join types, the hour, repeats, watermarks and first clicks."""
 
 import json
 from collections import Counter
@@ -10,42 +10,56 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from events.cli import PersonError
-from spark_jobs.ad_attribution import (
+from events.cli import UserFacingError
+from spark_jobs.clickstream.ad_attribution import (
     JOB,
     JOINS,
+    Options,
     attributions,
     distinct_clicks,
     distinct_impressions,
     first_clicks,
 )
-from spark_jobs.job import JobOptions
-from spark_jobs.triggers import Trigger
-from tests.spark.streams import run_streams
-from tests.spark.times import at, clock, events
+from spark_jobs.runtime.triggers import Trigger
+from tests.spark.event_tables import at, clock, events
+from tests.spark.file_streams import run_streams
 
-IMPRESSION = "event_id string, event_time string, impression_id string, ad_id string, user_id string"
+IMPRESSION = (
+    "event_id string, event_time string, impression_id string, ad_id string, user_id string"
+)
 CLICK = (
-    "event_id string, event_time string, click_id string, impression_id string, ad_id string, user_id string"
+    "event_id string, event_time string, click_id string, impression_id string, ad_id string, "
+    "user_id string"
 )
 Seen = tuple[str, str]  # when, and the impression's id
 Clicked = tuple[str, str, str]  # when, the click's id, and the impression's
-Pair = tuple[str | None, str | None, str | None, str | None]  # impression's id and time, click's id and time
+Pair = tuple[
+    str | None, str | None, str | None, str | None
+]  # impression's id and time, click's id and time
 
 
 def impressions(spark: SparkSession, rows: Sequence[Seen]) -> DataFrame:
-    """Return impressions, each an event of its own unless time and id are the same."""
-    return events(spark, IMPRESSION, [(f"i-{when}-{name}", when, name, "ad-1", "u-1") for when, name in rows])
+    """Return impressions; two with the same time and id are copies of one event."""
+    return events(
+        spark, IMPRESSION, [(f"i-{when}-{name}", when, name, "ad-1", "u-1") for when, name in rows]
+    )
 
 
 def clicks(spark: SparkSession, rows: Sequence[Clicked]) -> DataFrame:
     return events(
-        spark, CLICK, [(f"c-{when}-{name}", when, name, of, "ad-1", "u-1") for when, name, of in rows]
+        spark,
+        CLICK,
+        [(f"c-{when}-{name}", when, name, of, "ad-1", "u-1") for when, name, of in rows],
     )
 
 
 def pair(row: dict[str, Any]) -> Pair:
-    return row["impression_id"], clock(row["impression_time"]), row["click_id"], clock(row["click_time"])
+    return (
+        row["impression_id"],
+        clock(row["impression_time"]),
+        row["click_id"],
+        clock(row["click_time"]),
+    )
 
 
 def run(
@@ -65,12 +79,20 @@ def run(
         rows = attributions(*distinct, join)
         return first_clicks(rows) if first_only else rows
 
-    sources = [[impressions(spark, rows) for rows in seen], [clicks(spark, rows) for rows in clicked]]
+    sources = [
+        [impressions(spark, rows) for rows in seen],
+        [clicks(spark, rows) for rows in clicked],
+    ]
     return [[pair(row) for row in batch] for batch in run_streams(spark, folder, sources, table)]
 
 
-# The lesson joins by the ad: every impression of an ad with every click on it within the hour.
-LESSON_SEEN: list[Seen] = [("10:00:00", "a"), ("10:20:00", "a"), ("10:00:00", "b"), ("10:00:00", "c")]
+# As in the lesson, every impression is joined with every click on it within the hour.
+LESSON_SEEN: list[Seen] = [
+    ("10:00:00", "a"),
+    ("10:20:00", "a"),
+    ("10:00:00", "b"),
+    ("10:00:00", "c"),
+]
 LESSON_CLICKED: list[Clicked] = [
     ("10:30:00", "1", "a"),
     ("11:10:00", "2", "a"),
@@ -84,36 +106,50 @@ PAIRS: list[Pair] = [
     ("a", "10:20:00", "2", "11:10:00"),
     ("b", "10:00:00", "3", "11:00:00"),
 ]
-ALONE_SEEN: list[Pair] = [("c", "10:00:00", None, None)]
-ALONE_CLICKED: list[Pair] = [("c", None, "4", "11:00:00.001"), ("nowhere", None, "5", "10:05:00")]
+UNMATCHED_SEEN: list[Pair] = [("c", "10:00:00", None, None)]
+UNMATCHED_CLICKED: list[Pair] = [
+    ("c", None, "4", "11:00:00.001"),
+    ("nowhere", None, "5", "10:05:00"),
+]
 LESSON: dict[str, list[Pair]] = {
     "inner": PAIRS,
-    "left": PAIRS + ALONE_SEEN,
-    "right": PAIRS + ALONE_CLICKED,
-    "full": PAIRS + ALONE_SEEN + ALONE_CLICKED,
-    "semi": [("a", "10:00:00", None, None), ("a", "10:20:00", None, None), ("b", "10:00:00", None, None)],
+    "left": PAIRS + UNMATCHED_SEEN,
+    "right": PAIRS + UNMATCHED_CLICKED,
+    "full": PAIRS + UNMATCHED_SEEN + UNMATCHED_CLICKED,
+    "semi": [
+        ("a", "10:00:00", None, None),
+        ("a", "10:20:00", None, None),
+        ("b", "10:00:00", None, None),
+    ],
 }
-# Later events on both sides, which move the watermark past everything before.
+# Later events on both sides move the watermark past everything before.
 LATER_SEEN, LATER_CLICKED = [("20:00:00", "later")], [("20:00:00", "later", "other")]
 
 
-def test_every_type_of_join_is_held_to_the_lesson() -> None:
+def test_every_join_type_has_expected_rows() -> None:
     assert set(LESSON) == set(JOINS)
 
 
-@pytest.mark.parametrize("join", LESSON)
-def test_the_lessons_pairs_come_out_and_those_alone_that_the_join_keeps(
+@pytest.mark.parametrize(
+    "join",
+    ["left", *(pytest.param(join, marks=pytest.mark.full) for join in LESSON if join != "left")],
+)
+def test_a_join_gives_pairs_at_once_and_its_unmatched_rows_later(
     spark: SparkSession, tmp_path: Path, join: str
 ) -> None:
-    first, *rest = run(spark, tmp_path, [LESSON_SEEN, LATER_SEEN], [LESSON_CLICKED, LATER_CLICKED], join)
+    first, *rest = run(
+        spark, tmp_path, [LESSON_SEEN, LATER_SEEN], [LESSON_CLICKED, LATER_CLICKED], join
+    )
     expected = Counter(LESSON[join])
     assert Counter([*first, *(row for batch in rest for row in batch)]) == expected
-    # Pairs at once; who is alone only when nobody can come any more.
+    # Pairs come at once; unmatched rows come when no partner can come any more.
     pairs = LESSON["semi"] if join == "semi" else PAIRS
     assert Counter(first) == Counter(pairs)
 
 
-def test_an_hour_is_an_hour_to_the_millisecond_with_both_ends_in(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_click_joins_within_the_hour_to_the_millisecond_with_both_ends_included(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     seen = [(f"10:00:0{n}", f"i{n}") for n in range(4)]
     clicked = [
         ("10:00:00", "at once", "i0"),
@@ -130,7 +166,7 @@ def test_an_hour_is_an_hour_to_the_millisecond_with_both_ends_in(spark: SparkSes
     ]
 
 
-def test_repeats_are_removed_before_the_join_and_a_second_click_is_no_repeat(
+def test_repeats_are_removed_before_the_join_but_a_second_click_is_kept(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     seen, click = ("10:00:00", "a"), ("10:01:00", "1", "a")
@@ -142,7 +178,8 @@ def test_repeats_are_removed_before_the_join_and_a_second_click_is_no_repeat(
     ]
 
 
-def test_a_click_that_came_before_its_impression_joins_when_that_comes(
+@pytest.mark.full
+def test_a_click_that_comes_before_its_impression_joins_when_the_impression_comes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     first, second, *_ = run(
@@ -151,14 +188,15 @@ def test_a_click_that_came_before_its_impression_joins_when_that_comes(
     assert (first, second) == ([], [("a", "10:00:00", "1", "10:01:00")])
 
 
-def test_an_impression_alone_appears_only_after_newer_events_on_both_sides(
+@pytest.mark.full
+def test_an_unmatched_impression_appears_only_after_newer_events_on_both_sides(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     seen, clicked = [("10:00:00", "a")], [("10:00:00", "1", "nowhere")]
-    # The newest impression says 11:30 less 2 hours, the newest click 20:00 less 3: the one behind counts.
+    # The watermark is the earlier of 11:30 less 2 hours (impressions) and 20:00 less 3 (clicks).
     one = run(spark, tmp_path / "one", [seen, [("11:30:00", "b")]], [clicked, LATER_CLICKED])
     assert not any(one)
-    # 13:00:00.001 less 2 hours is when nobody can click any more on what was there at 10:00.
+    # At 13:00:00.001 less 2 hours no click can join an impression of 10:00 any more.
     last = [("13:00:00.001", "b")]
     both = run(spark, tmp_path / "both", [seen, last], [clicked, LATER_CLICKED])
     assert [row for batch in both for row in batch] == [("a", "10:00:00", None, None)]
@@ -166,11 +204,12 @@ def test_an_impression_alone_appears_only_after_newer_events_on_both_sides(
     assert not any(early)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("policy", ["min", "max"])
-def test_time_is_that_of_the_stream_behind_or_by_policy_of_the_one_ahead(
+def test_the_watermark_policy_takes_the_slower_or_the_faster_stream(
     spark: SparkSession, tmp_path: Path, policy: str
 ) -> None:
-    # Clicks run ahead of the impressions by half a day; the impression of 10:00 comes last.
+    # Clicks are half a day ahead of the impressions; the impression of 10:00 comes last.
     seen = [[("09:00:00", "x")], [("09:00:01", "y")], [("09:00:02", "z")], [("10:00:00", "a")]]
     clicked = [[("10:01:00", "1", "a")], LATER_CLICKED, [], []]
     name = "spark.sql.streaming.multipleWatermarkPolicy"
@@ -183,14 +222,19 @@ def test_time_is_that_of_the_stream_behind_or_by_policy_of_the_one_ahead(
     if policy == "min":
         assert found == {("a", "10:00:00", "1", "10:01:00")}
     else:
-        # At 17:00 (20:00 less 3 hours) the others are long alone, and what comes then is late.
+        # At 17:00 (20:00 less 3 hours) the others are unmatched, and what comes after is late.
         assert found == {(name, f"09:00:0{n}", None, None) for n, name in enumerate("xyz")}
 
 
-def test_the_first_click_is_kept_alone_and_only_when_none_earlier_can_come(
+@pytest.mark.full
+def test_only_the_first_click_is_kept_once_no_earlier_one_can_come(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    seen: list[list[Seen]] = [[("10:00:00", "a"), ("10:00:00", "b"), ("10:00:00", "c")], [], LATER_SEEN]
+    seen: list[list[Seen]] = [
+        [("10:00:00", "a"), ("10:00:00", "b"), ("10:00:00", "c")],
+        [],
+        LATER_SEEN,
+    ]
     clicked: list[list[Clicked]] = [
         [("10:30:00", "late", "a"), ("10:20:00", "2", "b"), ("10:20:00", "1", "b")],
         [("10:10:00", "early", "a")],
@@ -205,8 +249,8 @@ def test_the_first_click_is_kept_alone_and_only_when_none_earlier_can_come(
     ]
 
 
-def by_hand(seen: Sequence[Seen], clicked: Sequence[Clicked]) -> Counter[Pair]:
-    """Return what must come out: compare every impression with every click, each once."""
+def expected_pairs(seen: Sequence[Seen], clicked: Sequence[Clicked]) -> Counter[Pair]:
+    """Return the expected rows by comparing every impression with every click."""
     rows: Counter[Pair] = Counter()
     for when, name in set(seen):
         found = [
@@ -214,12 +258,13 @@ def by_hand(seen: Sequence[Seen], clicked: Sequence[Clicked]) -> Counter[Pair]:
             for t, c, of in set(clicked)
             if of == name and when <= t <= f"{int(when[:2]) + 1}{when[2:]}"
         ]
-        alone: list[Pair] = [(name, when, None, None)]
-        rows.update([(name, when, c, t) for c, t in found] or alone)
+        unmatched: list[Pair] = [(name, when, None, None)]
+        rows.update([(name, when, c, t) for c, t in found] or unmatched)
     return rows
 
 
-def test_any_history_within_the_watermarks_gives_what_comparing_all_with_all_gives(
+@pytest.mark.full
+def test_a_random_history_within_the_watermarks_gives_the_expected_pairs(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     random = Random(5)
@@ -229,13 +274,15 @@ def test_any_history_within_the_watermarks_gives_what_comparing_all_with_all_giv
         for number in range(random.choice([0, 0, 0, 1, 1, 2, 3])):
             hours, minutes, seconds = when.split(":")
             moment = (int(hours) - 10) * 3600 + int(minutes) * 60 + float(seconds)
-            after = random.choice([0, random.uniform(-100, 3600), random.uniform(3500, 3700), 3600, 3600.001])
+            after = random.choice(
+                [0, random.uniform(-100, 3600), random.uniform(3500, 3700), 3600, 3600.001]
+            )
             clicked.append((at(moment + after), f"{name}-{number}", name))
     clicked += [(at(random.uniform(0, 7000)), f"o{n}", "nowhere") for n in range(20)]
     parts = 4
 
     def spread(rows: Sequence[Any]) -> list[list[Any]]:
-        """Cut into batches by time, with some rows a batch later, and some sent again."""
+        """Cut rows into batches by time; some come a batch later, and some again."""
         found: list[list[Any]] = [[] for _ in range(parts + 1)]
         for row in rows:
             hours, minutes, _ = row[0].split(":")
@@ -246,7 +293,9 @@ def test_any_history_within_the_watermarks_gives_what_comparing_all_with_all_giv
         return found
 
     rows = run(spark, tmp_path, [*spread(seen), LATER_SEEN], [*spread(clicked), LATER_CLICKED])
-    expected = by_hand([(f"{w:0<12}", n) for w, n in seen], [(f"{w:0<12}", c, n) for w, c, n in clicked])
+    expected = expected_pairs(
+        [(f"{w:0<12}", n) for w, n in seen], [(f"{w:0<12}", c, n) for w, c, n in clicked]
+    )
     padded = Counter(
         (name, f"{when}.000"[:12], click, clicked_at and f"{clicked_at}.000"[:12])
         for batch in rows
@@ -256,15 +305,18 @@ def test_any_history_within_the_watermarks_gives_what_comparing_all_with_all_giv
     assert 100 < sum(1 for row in expected if row[2] is None) < 300
 
 
-def test_a_record_is_keyed_by_the_impression_and_has_the_contracts_fields(
+def test_a_record_has_the_key_and_the_fields_of_the_contract(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     plan = JOB.plans[Trigger.AVAILABLE_NOW]
     sources = [
-        [impressions(spark, [("10:00:00", "a"), ("10:00:00", "b")]), impressions(spark, LATER_SEEN)],
+        [
+            impressions(spark, [("10:00:00", "a"), ("10:00:00", "b")]),
+            impressions(spark, LATER_SEEN),
+        ],
         [clicks(spark, [("10:01:00.5", "1", "a")]), clicks(spark, LATER_CLICKED)],
     ]
-    rows = run_streams(spark, tmp_path, sources, lambda i, c: plan.records(i, c, JobOptions()))
+    rows = run_streams(spark, tmp_path, sources, lambda i, c: plan.records(i, c, Options()))
     found = {row["key"]: list(json.loads(row["value"]).items()) for batch in rows for row in batch}
     assert found["a"] == [
         ("impression_id", "a"),
@@ -279,9 +331,6 @@ def test_a_record_is_keyed_by_the_impression_and_has_the_contracts_fields(
 
 
 @pytest.mark.parametrize("join", ["right", "full", "semi"])
-def test_the_first_click_of_no_impression_is_refused(spark: SparkSession, join: str) -> None:
-    options = JobOptions(join=join, first_only=True)
-    with pytest.raises(PersonError, match="--first-only goes with --join inner or left"):
-        JOB.plans[Trigger.AVAILABLE_NOW].records(
-            impressions(spark, LATER_SEEN), clicks(spark, LATER_CLICKED), options
-        )
+def test_first_only_is_refused_for_joins_without_impressions(join: Any) -> None:
+    with pytest.raises(UserFacingError, match="--first-only works with --join inner or left"):
+        Options(join=join, first_only=True)

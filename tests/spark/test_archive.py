@@ -1,4 +1,7 @@
-"""The archive: every record once, the bad beside the good, and one file an hour that any reader can read."""
+"""The archive: every record once, unreadable ones beside the others, and one file per hour.
+
+Spark and DuckDB read the same rows.
+"""
 
 import json
 import os
@@ -14,19 +17,19 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from events.cli import PersonError
+from events.cli import UserFacingError
 from events.records import RackReading, encode
-from spark_jobs import parsing
-from spark_jobs.archive import archived
-from spark_jobs.compact import committed, compact
-from spark_jobs.kafka import QueryOptions, write_files
-from spark_jobs.triggers import Trigger
-from tests.spark.histories import reading
+from spark_jobs.runtime.kafka_io import QueryOptions, write_files
+from spark_jobs.runtime.parsing import strict
+from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.storage.archive import archive_rows
+from spark_jobs.storage.compaction import committed_files, compact
+from tests.builders import reading
 
 GOOD = [encode(reading(number)) for number in range(6)]
 BAD = [b"{", b"\xff", None]
 BATCHES = 12
-"""More than the ten after which the sink's log is written anew."""
+"""More than the ten batches after which the sink's log is compacted."""
 
 Row = tuple[int, int, str | None, str | None, str | None]  # partition, offset, event, value, error
 
@@ -41,14 +44,15 @@ def records(values: Sequence[bytes | None], first_offset: int, hour: int) -> pa.
             "partition": pa.array([0] * count, pa.int32()),
             "offset": pa.array(range(first_offset, first_offset + count), pa.int64()),
             "timestamp": pa.array(
-                [datetime(2026, 11, 18, hour, 59, 59, 999000, tzinfo=UTC)] * count, pa.timestamp("us", "UTC")
+                [datetime(2026, 11, 18, hour, 59, 59, 999000, tzinfo=UTC)] * count,
+                pa.timestamp("us", "UTC"),
             ),
         }
     )
 
 
 class Archive:
-    """A topic's archive in a folder of the test's own, fed batch by batch."""
+    """A topic's archive in its own folder, written batch by batch."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder, self.root = spark, folder, folder / "archive"
@@ -67,15 +71,23 @@ class Archive:
             os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
             self.expected |= dict(enumerate(values, len(self.expected)))
         schema = "key binary, value binary, partition int, offset bigint, timestamp timestamp"
-        stream = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(topic))
-        options = QueryOptions(
-            "archive", str(self.folder / "checkpoint"), "append", Trigger.AVAILABLE_NOW, timedelta(0)
+        stream = (
+            self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(topic))
         )
-        query = write_files(archived(parsing.parse(stream, RackReading)), str(self.landing), options)
+        options = QueryOptions(
+            "archive",
+            str(self.folder / "checkpoint"),
+            "append",
+            Trigger.AVAILABLE_NOW,
+            timedelta(0),
+        )
+        query = write_files(
+            archive_rows(strict.parse(stream, RackReading)), str(self.landing), options
+        )
         assert query.awaitTermination(300)
 
     def compact(self) -> int:
-        """Compact, and return how many small files went away."""
+        """Compact, and return how many small files were merged."""
         return sum(done.small_files for done in compact(self.root))
 
     def files(self, folder: Path) -> list[str]:
@@ -89,7 +101,7 @@ def by_offset(rows: Sequence[Any]) -> dict[int, tuple[Any, ...]]:
     return found
 
 
-def seen_by_duckdb(archive: Archive, kind: str) -> dict[int, tuple[Any, ...]]:
+def read_by_duckdb(archive: Archive, kind: str) -> dict[int, tuple[Any, ...]]:
     rows = duckdb.execute(
         f"FROM read_parquet('{archive.compacted}/kind={kind}/**/*.parquet') "
         'SELECT "offset", event_id, sequence, temperature_c, value, value_bytes, error, key, hour'
@@ -97,7 +109,7 @@ def seen_by_duckdb(archive: Archive, kind: str) -> dict[int, tuple[Any, ...]]:
     return by_offset(rows)
 
 
-def seen_by_spark(frame: DataFrame) -> dict[int, tuple[Any, ...]]:
+def read_by_spark(frame: DataFrame) -> dict[int, tuple[Any, ...]]:
     columns = [
         "offset",
         "event_id",
@@ -110,11 +122,13 @@ def seen_by_spark(frame: DataFrame) -> dict[int, tuple[Any, ...]]:
         "hour",
     ]
     rows = [tuple(row) for row in frame.select(*columns).collect()]
-    return by_offset([(*row[:5], row[5] and bytes(row[5]), *row[6:8], f"{int(row[8]):02d}") for row in rows])
+    return by_offset(
+        [(*row[:5], row[5] and bytes(row[5]), *row[6:8], f"{int(row[8]):02d}") for row in rows]
+    )
 
 
-def held(archive: Archive, hours: dict[int, str]) -> tuple[dict[int, Any], dict[int, Any]]:
-    """Return what must be among the readable and the unreadable, from what was sent."""
+def expected_rows(archive: Archive, hours: dict[int, str]) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Return the readable and the unreadable rows that the archive must have."""
     readable, unreadable = {}, {}
     for offset, value in archive.expected.items():
         try:
@@ -125,15 +139,15 @@ def held(archive: Archive, hours: dict[int, str]) -> tuple[dict[int, Any], dict[
             unreadable[offset] = (None, None, None, text, raw, hours[offset])
         else:
             readable[offset] = (
-                fields["event_id"], fields["sequence"], fields["temperature_c"], None, None, None, "rack-0001",
-                hours[offset],
+                fields["event_id"], fields["sequence"], fields["temperature_c"], None, None, None,
+                "rack-0001", hours[offset],
             )  # fmt: skip
     return readable, unreadable
 
 
 @pytest.fixture(scope="module")
 def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Archive:
-    """Return an archive of a dozen batches in two hours, nothing of it compacted."""
+    """Return an archive of twelve batches in two hours, not compacted."""
     archive = Archive(spark, tmp_path_factory.mktemp("archive"))
     archive.land(
         [
@@ -146,7 +160,7 @@ def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Arc
 
 @pytest.fixture
 def archive(landed: Archive, tmp_path: Path) -> Archive:
-    """Return a copy of it, for one test to do with as it likes."""
+    """Return a copy that a test may change."""
     own = Archive(landed.spark, tmp_path / "own")
     shutil.copytree(landed.folder, own.folder)
     own.expected = dict(landed.expected)
@@ -162,11 +176,11 @@ def hours_of(archive: Archive) -> dict[int, str]:
     return hours | dict.fromkeys(range(offset, len(archive.expected)), "08")
 
 
-def test_what_landed_is_read_by_spark_and_each_record_is_there_once(landed: Archive) -> None:
-    readable, unreadable = held(landed, hours_of(landed))
+def test_spark_reads_each_landed_record_once(landed: Archive) -> None:
+    readable, unreadable = expected_rows(landed, hours_of(landed))
     found = landed.spark.read.parquet(str(landed.landing))
-    assert seen_by_spark(found.where("kind = 'readable'")) == readable
-    bad = seen_by_spark(found.where("kind = 'unreadable'"))
+    assert read_by_spark(found.where("kind = 'readable'")) == readable
+    bad = read_by_spark(found.where("kind = 'unreadable'"))
     assert {offset: (*row[:5], row[7]) for offset, row in bad.items()} == unreadable
     assert {row[5] for row in bad.values()} == {
         "the value is not one JSON object",
@@ -176,8 +190,10 @@ def test_what_landed_is_read_by_spark_and_each_record_is_there_once(landed: Arch
     assert len(landed.files(landed.landing)) > BATCHES
 
 
-def test_compacted_it_is_one_file_an_hour_that_spark_and_duckdb_read_alike(archive: Archive) -> None:
-    readable, _ = held(archive, hours_of(archive))
+def test_a_compacted_archive_has_one_file_per_hour_for_spark_and_duckdb(
+    archive: Archive,
+) -> None:
+    readable, _ = expected_rows(archive, hours_of(archive))
     assert archive.compact() > BATCHES
     assert archive.files(archive.compacted) == [
         f"kind={kind}/date=2026-11-18/hour={hour}/records.parquet"
@@ -185,13 +201,16 @@ def test_compacted_it_is_one_file_an_hour_that_spark_and_duckdb_read_alike(archi
         for hour in ("06", "07")
     ]
     assert archive.files(archive.landing) == []
-    assert seen_by_duckdb(archive, "readable") == readable
-    assert seen_by_spark(archive.spark.read.parquet(f"{archive.compacted}/kind=readable")) == readable
-    assert len(seen_by_duckdb(archive, "unreadable")) == 9
+    assert read_by_duckdb(archive, "readable") == readable
+    assert (
+        read_by_spark(archive.spark.read.parquet(f"{archive.compacted}/kind=readable")) == readable
+    )
+    assert len(read_by_duckdb(archive, "unreadable")) == 9
     assert archive.compact() == 0
 
 
-def test_the_job_goes_on_after_a_compaction_and_the_next_adds_what_is_new(
+@pytest.mark.full
+def test_the_job_continues_after_a_compaction_and_the_next_one_adds_new_records(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     archive = Archive(spark, tmp_path)
@@ -199,12 +218,14 @@ def test_the_job_goes_on_after_a_compaction_and_the_next_adds_what_is_new(
         archive.land([(8, values)])
         assert archive.compact() == 1
         hours = dict.fromkeys(archive.expected, "08")
-        assert seen_by_duckdb(archive, "readable") == held(archive, hours)[0]
+        assert read_by_duckdb(archive, "readable") == expected_rows(archive, hours)[0]
 
 
-def test_what_a_killed_batch_left_is_not_read_and_goes_away(archive: Archive) -> None:
-    (committed_file, *_) = committed(archive.landing / "_spark_metadata")
-    left = archive.landing / Path(committed_file).with_name("part-00000-of-a-killed-batch.snappy.parquet")
+def test_files_of_a_killed_batch_are_not_read_and_are_removed(archive: Archive) -> None:
+    (committed_file, *_) = committed_files(archive.landing / "_spark_metadata")
+    left = archive.landing / Path(committed_file).with_name(
+        "part-00000-of-a-killed-batch.snappy.parquet"
+    )
     running = left.with_name("part-00001-of-a-running-batch.snappy.parquet")
     shutil.copy(archive.landing / committed_file, left)
     shutil.copy(archive.landing / committed_file, running)
@@ -212,10 +233,12 @@ def test_what_a_killed_batch_left_is_not_read_and_goes_away(archive: Archive) ->
     archive.compact()
     assert not left.exists()
     assert running.exists()
-    assert seen_by_duckdb(archive, "readable") == held(archive, hours_of(archive))[0]
+    assert read_by_duckdb(archive, "readable") == expected_rows(archive, hours_of(archive))[0]
 
 
-def test_a_compaction_killed_before_it_removed_the_small_files_is_gone_on_with(archive: Archive) -> None:
+def test_a_compaction_killed_before_it_removed_the_small_files_continues(
+    archive: Archive,
+) -> None:
     before = archive.folder / "before"
     shutil.copytree(archive.landing, before)
     archive.compact()
@@ -227,12 +250,11 @@ def test_a_compaction_killed_before_it_removed_the_small_files_is_gone_on_with(a
     (hour / ".records.parquet.unfinished").write_bytes(b"half a file")
     archive.compact()
     assert archive.files(archive.landing) == []
-    assert seen_by_duckdb(archive, "readable") == held(archive, hours_of(archive))[0]
+    assert read_by_duckdb(archive, "readable") == expected_rows(archive, hours_of(archive))[0]
 
 
-def test_the_files_of_an_hour_may_have_fields_that_others_do_not_have(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+@pytest.mark.full
+def test_files_of_one_hour_may_have_different_fields(spark: SparkSession, tmp_path: Path) -> None:
     archive = Archive(spark, tmp_path)
     archive.land([(7, GOOD[:4])])
     archive.compact()
@@ -245,15 +267,16 @@ def test_the_files_of_an_hour_may_have_fields_that_others_do_not_have(
     assert found == [(5, 1)]
 
 
-def test_where_nothing_was_archived_a_person_is_told(tmp_path: Path) -> None:
+def test_compacting_without_an_archive_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(
-        PersonError, match=r"there is no archive in .*: run python -m spark_jobs run archive first"
+        UserFacingError,
+        match=r"there is no archive in .*: run python -m spark_jobs run archive first",
     ):
         list(compact(tmp_path))
 
 
-def test_only_one_compaction_works_at_a_time(archive: Archive) -> None:
+def test_only_one_compaction_runs_at_a_time(archive: Archive) -> None:
     first = compact(archive.root)
     next(first)
-    with pytest.raises(PersonError, match=r"another compaction is at work"):
+    with pytest.raises(UserFacingError, match=r"another compaction is running"):
         next(compact(archive.root))

@@ -1,19 +1,32 @@
-"""Dead letters: what came, as it came, cut so that it always fits."""
+"""Dead letters hold a record's bytes as they came, cut so that they always fit."""
 
 import base64
 import json
+from collections.abc import Callable
+from decimal import Decimal
+from random import Random
 from typing import Any
 
+import msgspec
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
-from events.records import DeadLetter
+from events.records import AdClick, Alert, DeadLetter, Event, RackReading, encode
 from events.spark_schemas import spark_schema
 from events.times import now_ms, to_ms
-from spark_jobs.dead_letters import dead_letters
-from tests.spark.tables import kafka_table
+from events.topics import EVENT_TOPICS
+from producer.malformed import corrupt, default_kinds
+from spark_jobs.rules.framework.bucketed_readings import bucketed_readings
+from spark_jobs.rules.overheating.buckets import READINGS
+from spark_jobs.runtime.parsing import readable
+from spark_jobs.storage.dead_letters import dead_letters, set_aside
+from tests.builders import action, alert_value, click, impression, reading
+from tests.spark.kafka_tables import READERS, Reader, kafka_table, with_field
+from tests.spark.test_parsing import CASES
+from tests.spark.test_parsing_damaged import mutant
 
+CLICKSTREAM: list[Event] = [impression(), click(), action(action="purchase", amount=Decimal(1))]
 KIB_64 = 65_536
 
 VALUES: dict[str, bytes | None] = {
@@ -34,80 +47,174 @@ VALUES: dict[str, bytes | None] = {
 
 
 @pytest.fixture(scope="module")
-def letters(spark: SparkSession) -> dict[str, dict[str, Any]]:
-    """Return the letters of all values, as the topic would hold them."""
-    raw = kafka_table(spark, list(VALUES.values())).withColumn(
-        "error", F.lit("the value is not one JSON object")
-    )
-    rows = dead_letters(raw, "rack-readings").collect()
-    return {list(VALUES)[json.loads(row["value"])["offset"]]: json.loads(row["value"]) for row in rows}
+def dead_letter_of(spark: SparkSession) -> dict[str, dict[str, Any]]:
+    """Return the dead letter of each value, by the value's name."""
+    raw = kafka_table(spark, list(VALUES.values()))
+    rows = dead_letters(set_aside(raw, RackReading), "rack-readings").collect()
+    return {
+        list(VALUES)[json.loads(row["value"])["offset"]]: json.loads(row["value"]) for row in rows
+    }
 
 
-def test_a_letter_has_the_fields_of_the_contract_and_is_keyed_as_its_source(spark: SparkSession) -> None:
-    raw = kafka_table(spark, [b'{"rack_id": 7}'], [b"rack-0007"]).withColumn(
-        "error", F.lit("rack_id is not text")
-    )
+def test_a_dead_letter_has_the_fields_of_the_contract_and_the_key_of_its_source(
+    spark: SparkSession,
+) -> None:
+    raw = kafka_table(spark, [b'{"rack_id": 7}'], [b"rack-0007"])
     before = now_ms()
-    (row,) = dead_letters(raw, "rack-readings").collect()
+    (row,) = dead_letters(set_aside(raw, RackReading), "rack-readings").collect()
     assert bytes(row["key"]) == b"rack-0007"
-    letter = json.loads(row["value"])
-    assert before <= to_ms(letter.pop("seen_time")) <= now_ms()
-    assert letter == {
+    dead_letter = json.loads(row["value"])
+    assert before <= to_ms(dead_letter.pop("seen_time")) <= now_ms()
+    assert dead_letter == {
         "source_topic": "rack-readings",
         "partition": 0,
         "offset": 0,
+        "reason": "unreadable",
         "value": '{"rack_id": 7}',
         "value_base64": "eyJyYWNrX2lkIjogN30=",
         "value_size": 14,
-        "error": "rack_id is not text",
+        "error": "event_id is missing",
     }
-    assert {*letter, "seen_time"} == set(spark_schema(DeadLetter).names)
+    assert {*dead_letter, "seen_time"} == set(spark_schema(DeadLetter).names)
 
 
-@pytest.mark.parametrize("name", VALUES)
-def test_the_size_is_that_of_the_value_as_it_came(letters: dict[str, dict[str, Any]], name: str) -> None:
-    assert letters[name]["value_size"] == len(VALUES[name] or b"")
+def test_the_size_is_that_of_the_whole_value(dead_letter_of: dict[str, dict[str, Any]]) -> None:
+    sizes = {name: dead_letter["value_size"] for name, dead_letter in dead_letter_of.items()}
+    assert sizes == {name: len(value or b"") for name, value in VALUES.items()}
 
 
-@pytest.mark.parametrize("name", [name for name in VALUES if name != "none"])
-def test_the_bytes_are_there_up_to_65536_characters_of_base64(
-    letters: dict[str, dict[str, Any]], name: str
+def test_the_bytes_are_kept_up_to_65536_characters_of_base64(
+    dead_letter_of: dict[str, dict[str, Any]],
 ) -> None:
-    encoded = letters[name]["value_base64"]
-    assert base64.b64decode(encoded, validate=True) == (VALUES[name] or b"")[: KIB_64 // 4 * 3]
-    assert len(encoded) <= KIB_64
+    encoded = {name: dead_letter_of[name]["value_base64"] for name in VALUES if name != "none"}
+    wrong = [
+        name
+        for name, text in encoded.items()
+        if base64.b64decode(text, validate=True) != (VALUES[name] or b"")[: KIB_64 // 4 * 3]
+    ]
+    assert wrong == []
+    assert max(map(len, encoded.values())) <= KIB_64
 
 
-@pytest.mark.parametrize("name", VALUES)
 def test_the_text_is_the_longest_start_of_whole_characters_within_64_kib(
-    letters: dict[str, dict[str, Any]], name: str
+    dead_letter_of: dict[str, dict[str, Any]],
 ) -> None:
-    value = VALUES[name]
+    wrong = [
+        name
+        for name, value in VALUES.items()
+        if dead_letter_of[name]["value"] != longest_text(value)
+    ]
+    assert wrong == []
+
+
+def longest_text(value: bytes | None) -> str | None:
+    """Return the text of at most 64 KiB that a dead letter must have."""
     try:
         text = None if value is None else value.decode()
     except UnicodeDecodeError:
-        text = None
-    expected = None if text is None else text.encode()[:KIB_64].decode(errors="ignore")
-    assert letters[name]["value"] == expected
+        return None
+    return None if text is None else text.encode()[:KIB_64].decode(errors="ignore")
 
 
-def test_no_value_is_told_from_an_empty_one(letters: dict[str, dict[str, Any]]) -> None:
-    assert (letters["none"]["value"], letters["none"]["value_base64"]) == (None, None)
-    assert (letters["empty"]["value"], letters["empty"]["value_base64"]) == ("", "")
+def test_a_null_value_differs_from_an_empty_one(dead_letter_of: dict[str, dict[str, Any]]) -> None:
+    assert (dead_letter_of["none"]["value"], dead_letter_of["none"]["value_base64"]) == (None, None)
+    assert (dead_letter_of["empty"]["value"], dead_letter_of["empty"]["value_base64"]) == ("", "")
 
 
-def test_a_key_of_any_kind_is_kept_and_a_huge_one_is_cut(spark: SparkSession) -> None:
+def test_any_key_is_kept_and_a_huge_one_is_cut(spark: SparkSession) -> None:
     keys = [None, b"", b"\xff\xfe", b"k" * 100_000]
-    raw = kafka_table(spark, [b"x"] * len(keys), keys).withColumn("error", F.lit("e"))
+    raw = set_aside(kafka_table(spark, [b"x"] * len(keys), keys), RackReading)
     found = [
-        row["key"] if row["key"] is None else bytes(row["key"]) for row in dead_letters(raw, "t").collect()
+        row["key"] if row["key"] is None else bytes(row["key"])
+        for row in dead_letters(raw, "t").collect()
     ]
     assert found == [None, b"", b"\xff\xfe", b"k" * KIB_64]
 
 
-def test_a_letter_is_below_the_brokers_limit_whatever_it_escapes_to(
-    letters: dict[str, dict[str, Any]],
+def test_a_dead_letter_fits_below_the_brokers_limit_whatever_it_escapes_to(
+    dead_letter_of: dict[str, dict[str, Any]],
 ) -> None:
-    escaped = json.dumps(letters["control characters"])
+    escaped = json.dumps(dead_letter_of["control characters"])
     assert len(escaped) > 6 * KIB_64
     assert len(escaped) + KIB_64 < 900_000  # and a key
+
+
+def reported(raw: DataFrame, record: type[msgspec.Struct]) -> dict[int, tuple[str, str]]:
+    """Return reason and error of each dead letter by its offset."""
+    rows = set_aside(raw, record).select("offset", "reason", "error").orderBy("offset").collect()
+    return {row["offset"]: (row["reason"], row["error"]) for row in rows}
+
+
+def bucketed_offsets(raw: DataFrame) -> list[int]:
+    """Return the offsets of the readings in the plan of buckets."""
+    found = []
+    for row in bucketed_readings(raw, READINGS).collect():
+        if row["readings"] is not None:
+            found += pa.ipc.open_stream(row["readings"]).read_all()["offset"].to_pylist()
+        else:
+            found.append(json.loads(row["fallback_row"])["offset"])
+    return found
+
+
+def parsed_offsets(reader: Reader) -> Callable[[DataFrame, type[Event]], list[int]]:
+    def offsets(raw: DataFrame, record: type[Event]) -> list[int]:
+        return [row["offset"] for row in readable(reader(raw, record)).select("offset").collect()]
+
+    return offsets
+
+
+READ: dict[str, Callable[[DataFrame, type[Event]], list[int]]] = {
+    **{reader.__name__: parsed_offsets(reader) for reader in READERS},
+    "buckets": lambda raw, record: bucketed_offsets(raw) if record is RackReading else [],
+}
+
+
+@pytest.mark.parametrize("way", READ)
+def test_a_record_is_used_by_the_jobs_or_reported_as_unreadable(
+    spark: SparkSession, way: str
+) -> None:
+    random, values = Random(7), [value for value, _ in CASES.values()]
+    raw = kafka_table(spark, [*values, *(mutant(random) for _ in range(500))])
+    used = READ[way](raw, RackReading)
+    reasons = reported(raw, RackReading)
+    unreadable = [offset for offset, (reason, _) in reasons.items() if reason == "unreadable"]
+    assert sorted(used + unreadable) == list(range(raw.count()))
+    assert min(len(used), len(unreadable)) > 50
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("event", CLICKSTREAM, ids=lambda event: type(event).__name__)
+def test_each_corrupted_event_is_reported_and_each_other_is_used(
+    spark: SparkSession, reader: Reader, event: Event
+) -> None:
+    record = type(event)
+    (topic,) = (topic for topic in EVENT_TOPICS if topic.record is record)
+    kinds = default_kinds(topic)
+    raw = kafka_table(spark, [encode(event), *(corrupt(event, kind) for kind in kinds)])
+    reasons = [reason for reason, _ in reported(raw, record).values()]
+    assert parsed_offsets(reader)(raw, record) == [0]
+    assert reasons == ["unreadable"] * len(kinds)
+
+
+def test_an_event_of_the_future_is_reported_and_still_counted_by_sequence(
+    spark: SparkSession,
+) -> None:
+    future = with_field("event_time", '"2026-11-18T12:05:00.001Z"')
+    raw = kafka_table(spark, [encode(reading(1)), future])
+    assert reported(raw, RackReading) == {
+        1: (
+            "future",
+            "event_time is more than 5 minutes ahead of the append time: jobs by event time leave "
+            "it out, rules by sequence count the reading",
+        )
+    }
+    assert bucketed_offsets(raw) == [0, 1]
+    ahead = encode(click(event_time="2026-11-18T12:06:00Z"))
+    ((_, error),) = reported(kafka_table(spark, [ahead]), AdClick).values()
+    assert error.endswith(" append time: jobs by event time leave it out")
+
+
+def test_of_alerts_only_what_cannot_be_read_is_reported(spark: SparkSession) -> None:
+    future = alert_value(2, event_time="2036-11-18T12:05:00.001Z")
+    raw = kafka_table(spark, [alert_value(1), future, b"{"])
+    assert reported(raw, Alert) == {2: ("unreadable", "the value is not one JSON object")}

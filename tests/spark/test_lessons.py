@@ -1,52 +1,57 @@
-"""Every lesson prints what is expected of it, in one session, and leaves nothing behind."""
+"""Every lesson prints its expected output, in one session, and leaves its folders empty."""
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
 from events.settings import Settings
-from spark_jobs.lessons.frame.catalogue import NAMES, load
+from lessons.harness.catalogue import NAMES, load
+from lessons.harness.runner import difference_from_expected
 from tests.support import run
 
-ALL_S = 900
-"""Four minutes on two quiet processors; the bound is for a machine that does much else."""
-
-LESSONS_TEST = "test_a_lesson_prints_what_is_expected"
-
-Run = CompletedProcess[str]
+LIMIT_S = 900
+"""Limit for all lessons: four minutes on two idle processors, more on a busy machine."""
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("lessons")
+def run_lessons(names: Sequence[str], home: Path) -> CompletedProcess[str]:
+    env = {
+        "RACKSTREAM_JARS": str(Settings().jars_dir.resolve()),
+        "RACKSTREAM_HOME": str(home),
+        "KAFKA_HEAP_OPTS": os.environ["KAFKA_HEAP_OPTS"],
+    }
+    return run("lessons", "run", *names, env=env, timeout_s=LIMIT_S)
 
 
-@pytest.fixture(scope="module")
-def ran(request: pytest.FixtureRequest, home: Path) -> Run:
-    """Run the lessons whose tests were selected, together."""
-    tests = (item for item in request.session.items if isinstance(item, pytest.Function))
-    named = {test.callspec.params["name"] for test in tests if test.originalname == LESSONS_TEST}
-    wanted = [name for name in NAMES if name in named] or ["--all"]
-    env = {"RACKSTREAM_JARS": str(Settings().jars_dir.resolve()), "RACKSTREAM_HOME": str(home)}
-    env["KAFKA_HEAP_OPTS"] = os.environ["KAFKA_HEAP_OPTS"]
-    return run("spark_jobs.lessons", "run", *wanted, env=env, timeout_s=ALL_S)
+def differences(names: Sequence[str], stdout: str) -> dict[str, str]:
+    """Return, by lesson, what differs from its expected output."""
+    found = {}
+    for name in names:
+        section = re.search(rf"^== {name}: .*\n((?:.*\n)*?)-- [\d.]+ s\n", stdout, re.MULTILINE)
+        if section is None:
+            found[name] = f"did not end; the last output is\n{stdout[-2000:]}"
+        elif difference := difference_from_expected(load(name), section.group(1)):
+            found[name] = difference
+    return found
 
 
-@pytest.mark.timeout(ALL_S + 60)
-@pytest.mark.spark
-@pytest.mark.broker
-@pytest.mark.parametrize("name", NAMES)
-def test_a_lesson_prints_what_is_expected(ran: Run, name: str) -> None:
-    found = re.search(rf"^== {name}: .*\n((?:.*\n)*?)-- [\d.]+ s\n", ran.stdout, flags=re.MULTILINE)
-    assert found, f"{name} did not come to its end:\n{ran.stdout[-2000:]}\n{ran.stderr[-2000:]}"
-    assert found.group(1) == load(name).expected.read_text(encoding="utf-8")
+@pytest.mark.timeout(LIMIT_S + 60)
+@pytest.mark.full
+def test_all_lessons_print_their_expected_output(tmp_path: Path) -> None:
+    done = run_lessons(NAMES, tmp_path)
+    different = differences(NAMES, done.stdout)
+    assert not different, "\n".join([*different.values(), done.stderr[-2000:]])
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [path.name for path in (tmp_path / "lessons").iterdir()] == []
 
 
-@pytest.mark.spark
-@pytest.mark.broker
-def test_the_lessons_leave_empty_folders_and_say_so_by_their_exit_status(ran: Run, home: Path) -> None:
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    assert [path.name for path in (home / "lessons").iterdir()] == []
+def test_a_changed_and_a_missing_output_are_both_found() -> None:
+    expected = load("late_rows").expected.read_text(encoding="utf-8")
+    stdout = f"== late_rows: title\n{expected}-- 1.0 s\n"
+    assert differences(["late_rows"], stdout) == {}
+    changed = stdout.replace("10:20  open    2", "10:20  open    3")
+    assert "+  10:20  open    3" in differences(["late_rows", "steps"], changed)["late_rows"]
+    assert differences(["late_rows", "steps"], changed)["steps"].startswith("did not end")

@@ -1,6 +1,7 @@
-"""The overheating rule as Spark computes it: thresholds, alerts, and both plans against the oracle."""
+"""The overheating rule run by Spark: thresholds, alerts, and both plans against the oracle."""
 
 import json
+from collections.abc import Sequence
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -13,30 +14,39 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from events.inventory import DEFAULT_THRESHOLD_C
-from events.records import InventoryRack, RackReading, encode
+from events.records import RackReading, encode
+from events.rules import Overheating, Rules
 from events.times import now_ms, to_ms
-from producer.oracle import overheating_alerts
-from spark_jobs.job import JobOptions
-from spark_jobs.overheating import JOB, overheating_changes, with_heat
-from spark_jobs.parsing import parse, readable
-from spark_jobs.quick_reading import LONGEST_BYTES
-from spark_jobs.triggers import Trigger
-from tests.spark.histories import AT, BELOW, COLD, HOT, by_id, deliveries, facts, interleaved, reading
-from tests.spark.streams import run_stream
-from tests.spark.tables import kafka_table, readings_table, with_field
+from producer.expected.oracles.overheating import overheating_alerts
+from spark_jobs.rules.overheating.job import JOB
+from spark_jobs.rules.overheating.limits import FleetLimits, Limits, fleet_limits
+from spark_jobs.rules.overheating.real_time import flag_hot, overheating_changes
+from spark_jobs.runtime.options import RuleOptions
+from spark_jobs.runtime.parsing import readable
+from spark_jobs.runtime.parsing._arrow import MAX_VALUE_BYTES
+from spark_jobs.runtime.parsing.strict import parse
+from spark_jobs.runtime.triggers import Trigger
+from tests.builders import rack, reading, rules_by_threshold
+from tests.spark.file_streams import run_stream
+from tests.spark.kafka_tables import kafka_table, readings_table, with_field
+from tests.spark.rack_histories import (
+    AT,
+    BELOW,
+    COLD,
+    HOT,
+    alerts_by_id,
+    deliveries,
+    interleaved,
+    stable_fields,
+)
+
+DEFAULTS = FleetLimits(Limits(), {})
 
 
 @pytest.fixture
 def many_groups(spark: SparkSession) -> None:
-    """Let every prefix of every history have its aggregate in memory: sorted ones would lose the order of arrival."""
+    """Keep the aggregate of every group in memory: sorting would lose the order of arrival."""
     spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "10000000")
-
-
-def inventory_rack(rack_id: str, threshold_c: float) -> InventoryRack:
-    return InventoryRack(
-        rack_id=rack_id, site_id="site-a", device_type="gpu", threshold_c=threshold_c, readings_per_second=1.0
-    )
 
 
 def read(spark: SparkSession, history: list[RackReading]) -> DataFrame:
@@ -44,7 +54,9 @@ def read(spark: SparkSession, history: list[RackReading]) -> DataFrame:
     return readable(parse(readings_table(spark, history), RackReading))
 
 
-def test_a_rack_is_hot_from_its_own_threshold_on_and_from_100_without_one(spark: SparkSession) -> None:
+def test_a_rack_is_hot_at_its_own_threshold_or_at_100_without_one(
+    spark: SparkSession,
+) -> None:
     history = [
         reading(1, 85.4, "rack-0001"),
         reading(2, 85.5, "rack-0001"),
@@ -54,11 +66,11 @@ def test_a_rack_is_hot_from_its_own_threshold_on_and_from_100_without_one(spark:
         reading(2, 110.0, "rack-0003"),
     ]
     racks = (
-        inventory_rack("rack-0001", 85.5),
-        inventory_rack("rack-0003", 110.0),
-        inventory_rack("rack-9", 1.0),
+        rack("rack-0001", threshold_c=85.5),
+        rack("rack-0003", threshold_c=110.0),
+        rack("rack-9", threshold_c=1.0),
     )
-    found = with_heat(read(spark, history), racks).orderBy("offset").collect()
+    found = flag_hot(read(spark, history), fleet_limits(racks, Rules())).orderBy("offset").collect()
     assert [(row["threshold_c"], row["hot"]) for row in found] == [
         (85.5, False),
         (85.5, True),
@@ -69,17 +81,21 @@ def test_a_rack_is_hot_from_its_own_threshold_on_and_from_100_without_one(spark:
     ]
 
 
-def test_without_an_inventory_every_rack_has_100(spark: SparkSession) -> None:
-    found = with_heat(read(spark, [reading(1, AT), reading(1, COLD, "rack-0002")]), ()).collect()
+def test_without_an_inventory_every_rack_has_a_threshold_of_100(spark: SparkSession) -> None:
+    found = flag_hot(
+        read(spark, [reading(1, AT), reading(1, COLD, "rack-0002")]), DEFAULTS
+    ).collect()
     assert sorted((row["rack_id"], row["threshold_c"], row["hot"]) for row in found) == [
         ("rack-0001", 100.0, True),
         ("rack-0002", 100.0, False),
     ]
 
 
-def test_a_racks_id_is_compared_as_it_is(spark: SparkSession) -> None:
-    history = [reading(1, 50.0, rack) for rack in ("rack-1", "RACK-1", "rack-1 ", " rack-1")]
-    found = with_heat(read(spark, history), (inventory_rack("rack-1", 40.0),)).collect()
+def test_a_rack_id_is_compared_without_trimming_or_case_folding(spark: SparkSession) -> None:
+    history = [reading(1, 50.0, name) for name in ("rack-1", "RACK-1", "rack-1 ", " rack-1")]
+    found = flag_hot(
+        read(spark, history), fleet_limits((rack("rack-1", threshold_c=40.0),), Rules())
+    ).collect()
     assert [row["rack_id"] for row in found if row["hot"]] == ["rack-1"]
 
 
@@ -87,14 +103,16 @@ def test_an_alert_has_every_field_of_the_contract(spark: SparkSession) -> None:
     before = now_ms()
     records = JOB.plans[Trigger.REAL_TIME].records(
         read(spark, [reading(n, HOT) for n in (1, 2, 3)]),
-        JobOptions(inventory=(inventory_rack("rack-0001", 104.5),)),
+        RuleOptions(inventory=(rack("rack-0001", threshold_c=104.5),)),
     )
     (record,) = records.collect()
     assert record["key"] == "rack-0001"
     alert = json.loads(record["value"])
     assert before <= to_ms(alert.pop("detected_time")) <= now_ms()
     assert alert == {
-        "alert_id": sha256(b"rack-overheating|rack-0001|WARNING|error|rack-0001/3").hexdigest()[:32],
+        "alert_id": sha256(b"rack-overheating|rack-0001|WARNING|error|rack-0001/3").hexdigest()[
+            :32
+        ],
         "rule": "rack-overheating",
         "subject": "rack-0001",
         "site_id": "site-a",
@@ -102,7 +120,8 @@ def test_an_alert_has_every_field_of_the_contract(spark: SparkSession) -> None:
         "severity": "error",
         "event_time": "2026-11-18T11:06:43.000Z",
         "summary": (
-            "Rack rack-0001 is overheating: its last 3 readings are all at or above 104.5 °C, the latest 104.5 °C."
+            "Rack rack-0001 is overheating: 3 consecutive readings at or above 104.5 °C, "
+            "the latest 104.5 °C."
         ),
         "evidence": [
             {
@@ -116,14 +135,15 @@ def test_an_alert_has_every_field_of_the_contract(spark: SparkSession) -> None:
     }
 
 
-def test_an_id_of_other_letters_gives_the_alert_id_that_others_compute(spark: SparkSession) -> None:
+def test_an_alert_id_is_the_hash_of_utf8_text(spark: SparkSession) -> None:
     history = [reading(n, HOT, "Gestell-ü|🔥", event_id=f"é|{n}") for n in (1, 2, 3)]
-    (record,) = JOB.plans[Trigger.REAL_TIME].records(read(spark, history), JobOptions()).collect()
+    (record,) = JOB.plans[Trigger.REAL_TIME].records(read(spark, history), RuleOptions()).collect()
     identity = "rack-overheating|Gestell-ü|🔥|WARNING|error|é|3"
     assert json.loads(record["value"])["alert_id"] == sha256(identity.encode()).hexdigest()[:32]
 
 
-# Real-time Mode emits after each reading, a batch once: so every start of a history is a rack of its own here.
+# Real-time Mode emits after each reading, and a batch only once. So every start of a history is a
+# rack of its own here.
 
 
 def starts(history: list[RackReading], name: str) -> list[RackReading]:
@@ -141,42 +161,62 @@ def starts(history: list[RackReading], name: str) -> list[RackReading]:
     ]
 
 
-def last_changes(history: list[RackReading], name: str) -> dict[str, dict[str, Any]]:
-    """Return, by the oracle, the alert of each start of a history of which the last reading changed the state."""
+def last_changes(
+    history: list[RackReading], name: str, rule: Overheating
+) -> dict[str, dict[str, Any]]:
+    """Return the oracle's alert for each start of a history that ends in a change."""
     found: dict[str, dict[str, Any]] = {}
     before = 0
     for length in range(1, len(history) + 1):
-        alerts = overheating_alerts(history[:length], {})
+        alerts = overheating_alerts(history[:length], lambda _: rule)
         if len(alerts) > before:
-            found[f"{name}/{length}"] = {"decider": history[length - 1].event_id, **alerts[-1]}
+            found[f"{name}/{length}"] = {
+                "trigger_event_id": history[length - 1].event_id,
+                **alerts[-1],
+            }
         before = len(alerts)
     return found
 
 
-def assert_changes_are_the_oracles(spark: SparkSession, histories: list[list[RackReading]]) -> int:
-    rows = [start for at, history in enumerate(histories) for start in starts(history, str(at))]
+def assert_changes_are_the_oracles(
+    spark: SparkSession,
+    histories: list[list[RackReading]],
+    rules: Sequence[Overheating] = (Overheating(),),
+) -> int:
+    """Compare the changes of each history with the oracle's; the histories take turns by rule."""
+    rows: list[RackReading] = []
     expected: dict[str, dict[str, Any]] = {}
+    by_rack: dict[str, Limits] = {}
     for at, history in enumerate(histories):
-        expected |= last_changes(history, str(at))
-    changes = overheating_changes(with_heat(read(spark, rows), ()))
+        rule = rules[at % len(rules)]
+        of_the_history = starts(history, str(at))
+        rows += of_the_history
+        expected |= last_changes(history, str(at), rule)
+        limits = fleet_limits((), Rules((rule,))).default
+        by_rack |= {taken.rack_id: limits for taken in of_the_history}
+    fleet = FleetLimits(Limits(), by_rack if len(rules) > 1 else {})
+    changes = overheating_changes(flag_hot(read(spark, rows), fleet), fleet)
     found = {row["subject"]: row.asDict(recursive=True) for row in changes.collect()}
     assert found.keys() == expected.keys(), f"differ: {sorted(found.keys() ^ expected.keys())}"
     for subject, change in found.items():
-        alert = expected[subject]
-        assert change["warning"] == (alert["state"] == "WARNING"), subject
-        assert change["decider"] == alert["decider"], subject
-        assert change["threshold_c"] == DEFAULT_THRESHOLD_C
+        alert, limits = expected[subject], by_rack[subject]
+        severity = None if alert["state"] == "NORMAL" else alert["severity"]
+        assert change["severity"] == severity, subject
+        assert change["trigger_event_id"] == alert["trigger_event_id"], subject
+        assert (change["threshold_c"], change["count"]) == (limits.threshold_c, limits.count)
         evidence = [(e["event_id"], e["sequence"], e["temperature_c"]) for e in change["evidence"]]
-        assert evidence == [(e["event_id"], e["sequence"], e["temperature_c"]) for e in alert["evidence"]], (
-            subject
-        )
+        assert evidence == [
+            (e["event_id"], e["sequence"], e["temperature_c"]) for e in alert["evidence"]
+        ], subject
     return len(expected)
 
 
 @pytest.mark.usefixtures("many_groups")
 @settings(max_examples=2, deadline=None, phases=[Phase.reuse, Phase.generate])  # no seed is simpler
 @given(st.integers(0, 2**32))
-def test_the_built_in_expressions_give_the_changes_of_the_oracle(spark: SparkSession, seed: int) -> None:
+def test_the_native_expressions_give_the_changes_of_the_oracle(
+    spark: SparkSession, seed: int
+) -> None:
     random = Random(seed)
     histories = [deliveries(random, readings=random.choice([6, 12, 20])) for _ in range(60)]
     for history in histories[::4]:
@@ -185,7 +225,22 @@ def test_the_built_in_expressions_give_the_changes_of_the_oracle(spark: SparkSes
 
 
 @pytest.mark.usefixtures("many_groups")
-def test_three_copies_of_each_of_the_last_readings_leave_room_for_the_one_before(spark: SparkSession) -> None:
+def test_racks_with_rules_of_their_own_give_the_changes_of_the_oracle(spark: SparkSession) -> None:
+    random = Random(11)
+    histories = [deliveries(random, readings=20) for _ in range(40)]
+    rules = (
+        Overheating(),
+        Overheating(count=1, threshold_c=HOT),
+        Overheating(count=2, severity="warning"),
+        Overheating(count=5, threshold_c=BELOW, severity="critical"),
+    )
+    assert assert_changes_are_the_oracles(spark, histories, rules) > 60
+
+
+@pytest.mark.usefixtures("many_groups")
+def test_three_copies_of_each_reading_do_not_displace_an_earlier_reading(
+    spark: SparkSession,
+) -> None:
     hot = [reading(n, HOT) for n in (1, 2, 3, 4)]
     thrice = [measured for measured in hot for _ in range(3)]
     late_cold = reading(5, COLD)
@@ -201,18 +256,18 @@ def test_three_copies_of_each_of_the_last_readings_leave_room_for_the_one_before
 
 
 def long_form(taken: RackReading) -> bytes:
-    """Return a reading in a form that is read in the JVM."""
-    return encode(taken)[:-1] + b',"note":"' + b"-" * LONGEST_BYTES + b'"}'
+    """Return a reading so long that the strict parser reads it."""
+    return encode(taken)[:-1] + b',"note":"' + b"-" * MAX_VALUE_BYTES + b'"}'
 
 
-def test_the_python_state_gives_the_alerts_of_the_oracle_over_several_batches(
+def test_the_micro_batch_plan_gives_the_alerts_of_the_oracle_over_several_batches(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     random = Random(3)
     racks = [f"rack-{number:04d}" for number in range(40)]
-    # One rack has more readings in a batch than Spark hands over at once.
+    # One rack has more readings in a batch than Spark passes to Python at once.
     large = [reading(n, HOT if n % 7 < 4 else COLD, "rack-large") for n in range(12_000)]
-    histories = [deliveries(random, rack, readings=40) for rack in racks]
+    histories = [deliveries(random, name, readings=40) for name in racks]
     thresholds = dict.fromkeys(racks[:10], BELOW)
     topic = interleaved(random, [*histories, large])
     cuts = [0, 300, 301, 9000, len(topic)]
@@ -224,29 +279,25 @@ def test_the_python_state_gives_the_alerts_of_the_oracle_over_several_batches(
         )
         for start, end in pairwise(cuts)
     ]
-    # Rows of a batch come in any order: Kafka's partitions are read side by side.
+    # Rows of a batch come in any order, as Kafka's partitions are read in parallel.
     shuffled = [batch.orderBy(F.rand(seed=5)) for batch in batches]
-    # So many racks that Spark would hand them over in another way if it were left to itself.
+    # So many racks that Spark would not broadcast them by itself.
     others = dict.fromkeys([f"rack-of-another-hall-{number}" for number in range(60_000)], BELOW)
-    inventory = tuple(inventory_rack(*rack) for rack in (thresholds | others).items())
-    options = JobOptions(inventory=inventory)
+    inventory = tuple(
+        rack(name, threshold_c=celsius) for name, celsius in (thresholds | others).items()
+    )
+    options = RuleOptions(inventory=inventory)
 
     def alerts(raw: DataFrame) -> DataFrame:
         return JOB.plans[Trigger.MICRO_BATCH].records(raw, options)
 
     found = run_stream(spark, tmp_path, shuffled, alerts)
-    by_topic: dict[str, list[dict[str, Any]]] = {"alerts": [], "dead-letters": []}
-    for row in (row for batch in found for row in batch):
-        by_topic[row["topic"]].append(json.loads(row["value"]))
-        assert row["key"].decode() == by_topic[row["topic"]][-1].get("subject", "rack-0001")
-    by_the_job = by_topic["alerts"]
-    letters = sorted((letter["offset"], letter["value"]) for letter in by_topic["dead-letters"])
-    assert letters == [
-        (start + end + at, None if value == b"\xff" else value.decode())
-        for start, end in pairwise(cuts)
-        for at, value in enumerate(unreadable)
-    ]
-    expected = overheating_alerts(topic, thresholds)
+    rows = [row for batch in found for row in batch]
+    alerts_found: list[dict[str, Any]] = [json.loads(row["value"]) for row in rows]
+    assert [row["key"] for row in rows] == [alert["subject"] for alert in alerts_found]
+    expected = overheating_alerts(topic, rules_by_threshold(thresholds))
     assert len(expected) > 3000
-    assert len(by_the_job) == len(expected), "each alert once: nothing was run twice"
-    assert by_id(by_the_job) == {alert["alert_id"]: facts(alert) for alert in expected}
+    assert len(alerts_found) == len(expected), "an alert came twice: something was evaluated twice"
+    assert alerts_by_id(alerts_found) == {
+        alert["alert_id"]: stable_fields(alert) for alert in expected
+    }

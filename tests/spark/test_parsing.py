@@ -1,4 +1,4 @@
-"""What can be read and what cannot, each value with its verdict."""
+"""Which values can be read, and the sentence for each that cannot."""
 
 import json
 
@@ -7,11 +7,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from events.records import AdImpression, RackReading, encode
-from spark_jobs.parsing import parse, readable, reject_future, unreadable
-from spark_jobs.quick_reading import parse_quickly
-from spark_jobs.usual_form import suspects
-from tests.spark.histories import COLD, reading
-from tests.spark.tables import READERS, Reader, both_readers, kafka_table, with_field, without
+from spark_jobs.runtime.parsing import readable
+from spark_jobs.runtime.parsing._arrow import parse_with_arrow
+from spark_jobs.runtime.parsing._canonical import non_canonical
+from spark_jobs.storage.dead_letters import set_aside
+from tests.builders import reading
+from tests.spark.kafka_tables import READERS, Reader, both_readers, kafka_table, with_field, without
+from tests.spark.rack_histories import COLD
 
 GOOD = encode(reading(1, COLD))
 NOT_AN_OBJECT = "the value is not one JSON object"
@@ -30,7 +32,10 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "a megabyte of blanks": (GOOD + b" " * 1_000_000, None),
     "a megabyte in an unknown field": (with_field("room", b'"' + b"x" * 1_000_000 + b'"'), None),
     "an unknown field 900 lists deep": (with_field("room", "[" * 900 + "]" * 900), None),
-    "an unknown field too deep for Jackson": (with_field("room", "[" * 2000 + "]" * 2000), NOT_AN_OBJECT),
+    "an unknown field too deep for Jackson": (
+        with_field("room", "[" * 2000 + "]" * 2000),
+        NOT_AN_OBJECT,
+    ),
     "an escaped field name": (GOOD.replace(b'"rack_id"', rb'"rack\u005fid"'), None),
     # Not JSON
     "no value": (None, EMPTY),
@@ -39,15 +44,21 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "text": (b"overheated!", NOT_AN_OBJECT),
     "cut off": (GOOD[:-20], NOT_AN_OBJECT),
     "broken inside an optional field": (with_field("scheduled_time", '{"a":}')[:-1], NOT_AN_OBJECT),
-    "broken inside an optional text": (with_field("scheduled_time", r'"\q,"room":1'), NOT_AN_OBJECT),
+    "broken inside an optional text": (
+        with_field("scheduled_time", r'"\q,"room":1'),
+        NOT_AN_OBJECT,
+    ),
     "without its last brace": (GOOD[:-1], NOT_AN_OBJECT),
     "with one brace more": (GOOD + b"}", NOT_AN_OBJECT),
     "followed by text": (GOOD + b" x", NOT_AN_OBJECT),
     "followed by another": (GOOD + b"\n" + GOOD, NOT_AN_OBJECT),
     "followed by a field": (GOOD + b',"x":1', NOT_AN_OBJECT),
     "closing the parser's envelope": (GOOD + b',"complete":true} trailing', NOT_AN_OBJECT),
-    "closing a list and what is around it": (GOOD + b',{"complete":true}]} trailing', NOT_AN_OBJECT),
-    "followed by what parsers wait for": (GOOD + b',{"seal":1}]} trailing', NOT_AN_OBJECT),
+    "closing a list and what is around it": (
+        GOOD + b',{"complete":true}]} trailing',
+        NOT_AN_OBJECT,
+    ),
+    "followed by what parsers wait for": (GOOD + b',{"sentinel":1}]} trailing', NOT_AN_OBJECT),
     "a closing bracket": (b"]", NOT_AN_OBJECT),
     "closing brackets": (b"]}", NOT_AN_OBJECT),
     "a comma": (b",", NOT_AN_OBJECT),
@@ -111,7 +122,10 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "rack with quotes": (with_field("rack_id", r'"\"Infinity\""'), None),
     "rack empty": (with_field("rack_id", '""'), None),
     "rack of 256 bytes": (with_field("rack_id", '"' + "r" * 256 + '"'), None),
-    "rack of 257 bytes": (with_field("rack_id", '"' + "r" * 257 + '"'), "rack_id is over 256 bytes"),
+    "rack of 257 bytes": (
+        with_field("rack_id", '"' + "r" * 257 + '"'),
+        "rack_id is over 256 bytes",
+    ),
     "rack of 128 characters, 256 bytes": (with_field("rack_id", '"' + "é" * 128 + '"'), None),
     "rack of 129 characters, 258 bytes": (
         with_field("rack_id", '"' + "é" * 129 + '"'),
@@ -137,9 +151,18 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "no temperature": (without("temperature_c"), NO_TEMPERATURE),
     "temperature NaN": (with_field("temperature_c", "NaN"), NOT_AN_OBJECT),
     "temperature infinite": (with_field("temperature_c", "-Infinity"), NOT_AN_OBJECT),
-    "temperature beyond numbers": (with_field("temperature_c", "1e999"), "temperature_c is not finite"),
-    "temperature of 400 digits": (with_field("temperature_c", "1" * 400), "temperature_c is not finite"),
-    "signal below all numbers": (with_field("signal_strength", "-1e999"), "signal_strength is not finite"),
+    "temperature beyond numbers": (
+        with_field("temperature_c", "1e999"),
+        "temperature_c is not finite",
+    ),
+    "temperature of 400 digits": (
+        with_field("temperature_c", "1" * 400),
+        "temperature_c is not finite",
+    ),
+    "signal below all numbers": (
+        with_field("signal_strength", "-1e999"),
+        "signal_strength is not finite",
+    ),
     "temperature without its zero": (with_field("temperature_c", ".5"), NOT_AN_OBJECT),
     "sequence the largest": (with_field("sequence", "9223372036854775807"), None),
     "sequence the smallest": (with_field("sequence", "-9223372036854775808"), None),
@@ -186,7 +209,7 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "sequence twice, one text": (GOOD[:-1] + b',"sequence":"5"}', NOT_AN_OBJECT),
     "rack twice, then a number": (GOOD[:-1] + b',"rack_id":5}', "rack_id is not text"),
     "rack a number, then again": (b'{"rack_id":5,' + GOOD[1:], None),
-    # The first of several faults is told
+    # The sentence is that of the first of several faults
     "nothing in it": (b"{}", "event_id is missing"),
     "two faults": (with_field("rack_id", "7").replace(b"Z", b""), NO_TIME),
 }
@@ -194,7 +217,7 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
 
 @pytest.fixture(scope="module", params=READERS)
 def parsed(spark: SparkSession, request: pytest.FixtureRequest) -> DataFrame:
-    """All cases, parsed; a row's offset is the case's place."""
+    """Return all cases, parsed; a row's offset is the index of its case."""
     reader: Reader = request.param
     return reader(kafka_table(spark, [value for value, _ in CASES.values()]), RackReading).cache()
 
@@ -205,21 +228,29 @@ def errors(parsed: DataFrame) -> dict[str, str | None]:
     return {list(CASES)[row["offset"]]: row["error"] for row in rows}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_value_is_read_or_its_fault_told(errors: dict[str, str | None], case: str) -> None:
-    assert errors[case] == CASES[case][1]
+def test_each_value_is_read_or_has_the_sentence_that_says_why_not(
+    errors: dict[str, str | None],
+) -> None:
+    assert errors == {name: sentence for name, (_, sentence) in CASES.items()}
 
 
-def test_each_value_is_either_readable_or_not(parsed: DataFrame) -> None:
-    good = [row["offset"] for row in readable(parsed).select("offset").collect()]
-    bad = [row["offset"] for row in unreadable(parsed).select("offset").collect()]
-    assert sorted(good + bad) == list(range(len(CASES)))
+def test_a_job_uses_the_values_without_an_error(parsed: DataFrame) -> None:
+    used = [row["offset"] for row in readable(parsed).select("offset").collect()]
+    assert used == [at for at, (_, sentence) in enumerate(CASES.values()) if sentence is None]
     assert "error" not in readable(parsed).columns
 
 
-def test_a_readings_fields_come_with_their_types_and_kafkas_columns_beside(parsed: DataFrame) -> None:
-    (row,) = readable(parsed).where(F.col("offset") == 0).select("*", F.unix_millis("event_time")).collect()
+def test_a_reading_has_typed_fields_and_kafkas_columns(
+    parsed: DataFrame,
+) -> None:
+    (row,) = (
+        readable(parsed)
+        .where(F.col("offset") == 0)
+        .select("*", F.unix_millis("event_time"))
+        .collect()
+    )
     assert row.asDict() | {"event_time": None, "timestamp": None} == {
+        **dict.fromkeys(RackReading.__struct_fields__),
         "key": b"rack-0001",
         "value": GOOD,
         "partition": 0,
@@ -248,37 +279,33 @@ def test_free_text_has_no_limit_but_must_be_text(spark: SparkSession, reader: Re
 
 
 @both_readers
-def test_an_event_is_set_aside_from_five_minutes_ahead_of_its_append_time(
+def test_only_jobs_by_event_time_leave_out_an_event_more_than_five_minutes_ahead(
     spark: SparkSession, reader: Reader
 ) -> None:
     times = ["12:05:00.000Z", "12:05:00.001Z", "11:00:00.000Z"]
     values = [with_field("event_time", f'"2026-11-18T{time}"') for time in times]
     values += [with_field("event_time", '"1999-01-01T00:00:00Z"'), b"{"]
-    rows = reject_future(reader(kafka_table(spark, values), RackReading)).collect()
-    assert [row["error"] for row in rows] == [
-        None,
-        "event_time is more than 5 minutes ahead of the append time",
-        None,
-        None,
-        NOT_AN_OBJECT,
+    parsed = reader(kafka_table(spark, values), RackReading)
+    used = [
+        [row["offset"] for row in readable(parsed, by_event_time=by_event_time).collect()]
+        for by_event_time in (True, False)
     ]
+    assert used == [[0, 2, 3], [0, 1, 2, 3]]
 
 
-def test_the_suspects_have_all_that_is_wrong_and_little_else(spark: SparkSession) -> None:
-    future = [with_field("event_time", f'"2026-11-18T{time}Z"') for time in ("12:05:00.001", "12:04:00")]
+def test_non_canonical_records_include_all_dead_letters_and_little_else(
+    spark: SparkSession,
+) -> None:
+    future = [
+        with_field("event_time", f'"2026-11-18T{time}Z"') for time in ("12:05:00.001", "12:04:00")
+    ]
     table = kafka_table(spark, [*(value for value, _ in CASES.values()), *future, *[GOOD] * 500])
-    letters = [
-        {
-            (row["offset"], row["value"], row["error"])
-            for row in unreadable(reject_future(parse(rows, RackReading)))
-            .select("offset", "value", "error")
-            .collect()
-        }
-        for rows in (table, suspects(table, RackReading))
-    ]
-    assert letters[0] == letters[1]
-    assert (len(CASES), future[0]) in {(offset, bytes(value or b"")) for offset, value, _ in letters[1]}
-    assert len(letters[0]) < suspects(table, RackReading).count() < len(CASES) + 5
+    rows = set_aside(table, RackReading).select("offset", "reason").collect()
+    found = {row["offset"]: row["reason"] for row in rows}
+    unreadable = {at for at, (_, sentence) in enumerate(CASES.values()) if sentence}
+    assert {at for at, reason in found.items() if reason == "unreadable"} == unreadable
+    assert (found[len(CASES)], found.get(len(CASES) + 1)) == ("future", None)
+    assert len(found) < non_canonical(table, RackReading).count() < len(CASES) + 5
 
 
 @both_readers
@@ -287,4 +314,4 @@ def test_a_value_is_parsed_once(spark: SparkSession, reader: Reader) -> None:
     averages = good.groupBy("rack_id").agg(F.avg("temperature_c"), F.max("event_time"))
     plan = averages._jdf.queryExecution().executedPlan().toString()
     assert plan.count("StructField(temperature_c,DoubleType") == 1, plan
-    assert plan.count("ArrowEvalPython ") == (reader is parse_quickly), plan
+    assert plan.count("ArrowEvalPython ") == (reader is parse_with_arrow), plan

@@ -1,11 +1,10 @@
-"""Strictness for the clickstream: money, listed words, huge ids, other offsets; as the records' own decoder has it."""
+"""Strict parsing of the clickstream: money, listed words, huge ids and time offsets."""
 
 import msgspec
-import pytest
 from pyspark.sql import SparkSession
 
 from events.records import AdClick, UserAction
-from tests.spark.tables import Reader, both_readers, kafka_table
+from tests.spark.kafka_tables import Reader, both_readers, kafka_table
 
 FINE = (
     b'{"event_id":"e","event_time":"2026-11-18T10:00:00.123Z","user_id":"u","action":"purchase","page":"/",'
@@ -48,11 +47,23 @@ ACTIONS: dict[str, tuple[bytes, str | None]] = {
     "a view with": (action(name=b"view"), None),
     "a view with a bad one": (action(b"-1", name=b"view"), "amount is negative"),
     "another action": (action(name=b"steal"), "action is none of close, open, purchase, view"),
-    "an action in capitals": (action(name=b"View"), "action is none of close, open, purchase, view"),
-    "a user of 10 kB": (FINE.replace(b'"u"', b'"' + b"u" * 10_000 + b'"'), "user_id is over 256 bytes"),
+    "an action in capitals": (
+        action(name=b"View"),
+        "action is none of close, open, purchase, view",
+    ),
+    "a user of 10 kB": (
+        FINE.replace(b'"u"', b'"' + b"u" * 10_000 + b'"'),
+        "user_id is over 256 bytes",
+    ),
     "a number for a user": (FINE.replace(b'"u"', b"7"), "user_id is not text"),
-    "another offset": (FINE.replace(b"123Z", b"123+01:00"), "event_time is not a time in UTC ending in Z"),
-    "offset zero": (FINE.replace(b"123Z", b"123+00:00"), "event_time is not a time in UTC ending in Z"),
+    "another offset": (
+        FINE.replace(b"123Z", b"123+01:00"),
+        "event_time is not a time in UTC ending in Z",
+    ),
+    "offset zero": (
+        FINE.replace(b"123Z", b"123+00:00"),
+        "event_time is not a time in UTC ending in Z",
+    ),
     "a page that says amount": (FINE.replace(b'"/"', rb'"\"amount\":\"1\""'), None),
 }
 
@@ -61,10 +72,16 @@ ACTIONS: dict[str, tuple[bytes, str | None]] = {
 def test_each_action_is_read_or_has_the_sentence_that_says_why_not(
     spark: SparkSession, reader: Reader
 ) -> None:
-    rows = reader(kafka_table(spark, [value for value, _ in ACTIONS.values()]), UserAction).collect()
+    rows = reader(
+        kafka_table(spark, [value for value, _ in ACTIONS.values()]), UserAction
+    ).collect()
     found = {name: rows[place]["error"] for place, name in enumerate(ACTIONS)}
     assert found == {name: sentence for name, (_, sentence) in ACTIONS.items()}
-    read = {name: str(rows[place]["amount"]) for place, name in enumerate(ACTIONS) if found[name] is None}
+    read = {
+        name: str(rows[place]["amount"])
+        for place, name in enumerate(ACTIONS)
+        if found[name] is None
+    }
     assert read["the most"] == "9999999999999999.99"
     assert (read["an exponent"], read["more zeros than cents"], read["a view without"]) == (
         "12.50",
@@ -73,21 +90,28 @@ def test_each_action_is_read_or_has_the_sentence_that_says_why_not(
     )
 
 
-@pytest.mark.parametrize("name", ACTIONS)
-def test_the_records_own_decoder_agrees_except_on_quoted_numbers(name: str) -> None:
-    value, sentence = ACTIONS[name]
-    if name.startswith("a number as text") or name in ("a user of 10 kB",):
-        return  # the decoder takes quoted numbers, and counts characters instead of bytes
+QUOTED_NUMBERS = {"a number as text", "a number as text behind space"}
+
+
+def test_the_records_own_decoder_refuses_the_same_actions_except_quoted_numbers() -> None:
+    refused = {name for name, (value, _) in ACTIONS.items() if not is_decoded(value)}
+    faulty = {name for name, (_, sentence) in ACTIONS.items() if sentence is not None}
+    assert refused == faulty - QUOTED_NUMBERS
+
+
+def is_decoded(value: bytes) -> bool:
+    """Tell whether the record's own decoder takes a value."""
     try:
         msgspec.json.decode(value, type=UserAction)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        assert sentence is not None
-    else:
-        assert sentence is None
+    except msgspec.DecodeError:  # a ValidationError is one too
+        return False
+    return True
 
 
 @both_readers
-def test_a_click_is_read_and_one_without_its_impression_is_not(spark: SparkSession, reader: Reader) -> None:
+def test_a_click_is_read_and_one_without_its_impression_is_not(
+    spark: SparkSession, reader: Reader
+) -> None:
     click = (
         b'{"event_id":"e","event_time":"2026-11-18T10:00:00Z","click_id":"c","impression_id":"i","ad_id":"a",'
         b'"user_id":"u"}'
@@ -98,4 +122,8 @@ def test_a_click_is_read_and_one_without_its_impression_is_not(spark: SparkSessi
         click.replace(b'"c"', b'"' + b"c" * 257 + b'"'),
     ]
     rows = reader(kafka_table(spark, values), AdClick).collect()
-    assert [row["error"] for row in rows] == [None, "impression_id is missing", "click_id is over 256 bytes"]
+    assert [row["error"] for row in rows] == [
+        None,
+        "impression_id is missing",
+        "click_id is over 256 bytes",
+    ]

@@ -1,4 +1,4 @@
-"""Windows of temperatures: the values that were asked for, the edges of windows, lateness, and the records."""
+"""Windows of temperatures: example values, the edges of windows, late readings and records."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.job import JobOptions
-from spark_jobs.rack_temperature import JOB, rack_temperatures
-from spark_jobs.triggers import Trigger
-from tests.spark.streams import run_stream
+from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.telemetry.rack_temperature import JOB, Options, rack_temperatures
+from tests.spark.file_streams import run_stream
 
 GOLDEN = [
     ("rack1", "08:01:01", 99.5),
@@ -55,7 +54,11 @@ def windows(rows: DataFrame) -> DataFrame:
     found = rack_temperatures(rows, "10 minutes", "5 minutes", "10 minutes")
     minute = F.date_format("window_start", "HH:mm")
     ten = (F.unix_seconds("window_end") - F.unix_seconds("window_start")) == 600
-    return found.withColumn("start", minute).withColumn("ten_minutes", ten).drop("window_start", "window_end")
+    return (
+        found.withColumn("start", minute)
+        .withColumn("ten_minutes", ten)
+        .drop("window_start", "window_end")
+    )
 
 
 def as_window(row: dict[str, Any]) -> Window:
@@ -64,9 +67,9 @@ def as_window(row: dict[str, Any]) -> Window:
     return row["start"], row["scope"], row["reading_count"], average, least, most
 
 
-def test_the_values_that_were_asked_for_come_out_in_update_mode(spark: SparkSession, tmp_path: Path) -> None:
+def test_update_mode_gives_the_expected_windows(spark: SparkSession, tmp_path: Path) -> None:
     rows = readings(spark, GOLDEN)
-    # The second batch has what is new; a later row replaces the earlier one of its window.
+    # The second batch returns changed windows only; a later row replaces the earlier one.
     early = rows.where(F.col("event_time") < "2017-06-02 08:10:00")
     late = rows.where(F.col("event_time") >= "2017-06-02 08:10:00")
     first, second, *rest = run_stream(spark, tmp_path, [early, late], windows)
@@ -77,7 +80,7 @@ def test_the_values_that_were_asked_for_come_out_in_update_mode(spark: SparkSess
     assert {row["start"] for row in second} == {"08:05", "08:10", "08:15"}
 
 
-def test_in_append_mode_the_last_windows_stay_open_until_a_later_reading(
+def test_append_mode_keeps_the_last_windows_open_until_a_later_reading(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     # 08:16:08 less ten minutes closes what ends by 08:06:08.
@@ -85,17 +88,20 @@ def test_in_append_mode_the_last_windows_stay_open_until_a_later_reading(
     assert sorted(as_window(row) for batch in closed for row in batch) == GOLDEN_WINDOWS[:3]
     # 08:35 less ten minutes closes what ends by 08:25.
     later = readings(spark, [("rack1", "08:35:00", 90.0)])
-    closed = run_stream(spark, tmp_path / "closed", [readings(spark, GOLDEN), later], windows, "append")
+    closed = run_stream(
+        spark, tmp_path / "closed", [readings(spark, GOLDEN), later], windows, "append"
+    )
     assert sorted(as_window(row) for batch in closed for row in batch) == GOLDEN_WINDOWS
 
 
-def test_a_late_reading_counts_in_the_windows_that_are_still_open_only(
+def test_a_late_reading_counts_only_in_windows_that_are_open(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     on_time = readings(spark, [("rack1", "08:30:00", 100.0)])
-    # The watermark is 08:20: the next batch closes windows by it, the one after drops what is late.
+    # The watermark is 08:20: the next batch closes windows, the one after drops late readings.
     late = readings(
-        spark, [("rack1", "08:12:00", 50.0), ("rack1", "08:17:00", 60.0), ("rack1", "08:21:00", 70.0)]
+        spark,
+        [("rack1", "08:12:00", 50.0), ("rack1", "08:17:00", 60.0), ("rack1", "08:21:00", 70.0)],
     )
     _, _, third, *_ = run_stream(spark, tmp_path, [on_time, on_time, late], windows)
     assert sorted(as_window(row) for row in third if row["scope"] == "rack1") == [
@@ -104,7 +110,7 @@ def test_a_late_reading_counts_in_the_windows_that_are_still_open_only(
     ]
 
 
-def test_a_window_has_its_start_and_not_its_end(spark: SparkSession) -> None:
+def test_a_window_includes_its_start_and_excludes_its_end(spark: SparkSession) -> None:
     edge = readings(spark, [("rack1", "08:05:00", 100.0), ("rack1", "08:04:59.999", 90.0)])
     found = sorted(as_window(row.asDict()) for row in windows(edge).collect())
     assert [window for window in found if window[1] == "rack1"] == [
@@ -117,14 +123,17 @@ def test_a_window_has_its_start_and_not_its_end(spark: SparkSession) -> None:
 def test_a_reading_sent_twice_counts_twice(spark: SparkSession) -> None:
     twice = readings(spark, [("rack1", "08:01:00", 90.0)] * 2 + [("rack1", "08:01:30", 120.0)])
     counts = {
-        (row["scope"], row["reading_count"], row["temperature_c_avg"]) for row in windows(twice).collect()
+        (row["scope"], row["reading_count"], row["temperature_c_avg"])
+        for row in windows(twice).collect()
     }
     assert counts == {("fleet", 3, 100.0), ("rack1", 3, 100.0)}
 
 
-def test_a_record_is_keyed_by_scope_and_window_and_has_the_contracts_fields(spark: SparkSession) -> None:
+def test_a_record_has_the_key_and_the_fields_of_the_contract(
+    spark: SparkSession,
+) -> None:
     rows = readings(spark, [("rack|1", "08:01:00", 99.5)])
-    records = JOB.plans[Trigger.REAL_TIME].records(rows, JOB.with_defaults(JobOptions())).collect()
+    records = JOB.plans[Trigger.REAL_TIME].records(rows, Options()).collect()
     assert sorted(row["key"] for row in records) == [
         f"{scope}|2017-06-02T{start}.000Z|2017-06-02T{end}.000Z"
         for scope in ("fleet", "rack|1")
@@ -142,13 +151,17 @@ def test_a_record_is_keyed_by_scope_and_window_and_has_the_contracts_fields(spar
     ]
 
 
-def test_the_sizes_of_windows_are_options(spark: SparkSession) -> None:
+def test_options_set_the_length_and_the_slide_of_windows(spark: SparkSession) -> None:
     rows = readings(spark, GOLDEN)
     records = (
-        JOB.plans[Trigger.AVAILABLE_NOW].records(rows, JobOptions(window="1 hour", slide="1 hour")).collect()
+        JOB.plans[Trigger.AVAILABLE_NOW]
+        .records(rows, Options(window="1 hour", slide="1 hour"))
+        .collect()
     )
     values = [json.loads(row["value"]) for row in records]
-    assert {(value["scope"], value["window_start"], value["reading_count"]) for value in values} == {
+    assert {
+        (value["scope"], value["window_start"], value["reading_count"]) for value in values
+    } == {
         ("fleet", "2017-06-02T08:00:00.000Z", 8),
         ("rack1", "2017-06-02T08:00:00.000Z", 4),
         ("rack2", "2017-06-02T08:00:00.000Z", 4),

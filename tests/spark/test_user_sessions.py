@@ -1,4 +1,4 @@
-"""Sessions: where one ends and the next begins, gaps of devices, repeats, late actions, and any history by hand."""
+"""Sessions: their ends, gaps of devices, repeats, late actions and random histories."""
 
 import json
 from decimal import Decimal
@@ -6,19 +6,22 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.job import JobOptions
-from spark_jobs.triggers import Trigger
-from spark_jobs.user_sessions import JOB, user_sessions
-from tests.spark.streams import run_stream
-from tests.spark.times import at, clock, events
+from spark_jobs.clickstream.user_sessions import JOB, Options, user_sessions
+from spark_jobs.runtime.triggers import Trigger
+from tests.spark.event_tables import at, clock, events
+from tests.spark.file_streams import run_stream
 
 SCHEMA = (
-    "event_id string, event_time string, user_id string, device string, action string, amount decimal(18,2)"
+    "event_id string, event_time string, user_id string, device string, action string, "
+    "amount decimal(18,2)"
 )
 LATER = ("later", "20:00:00", "nobody", "phone", "view", None)
-Session = tuple[str | None, str | None, str | None, int, Decimal]  # user, start, end, actions, amount
+Session = tuple[
+    str | None, str | None, str | None, int, Decimal
+]  # user, start, end, actions, amount
 
 
 def actions(spark: SparkSession, rows: list[Any]) -> DataFrame:
@@ -40,7 +43,7 @@ def run(
     gap: str = "30 minutes",
     device_gaps: Any = (),
 ) -> list[Session]:
-    """Return the sessions that came out, in order of user and start."""
+    """Return the sessions in the order of user and start."""
     found = run_stream(
         spark,
         folder,
@@ -61,12 +64,12 @@ def run(
     )
 
 
-def test_a_session_lasts_until_nothing_has_come_for_the_gap(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_session_ends_after_a_gap_without_actions(spark: SparkSession, tmp_path: Path) -> None:
     rows = [
         view("1", "10:00:00"),
         view("2", "10:29:59.999"),
-        purchase("3", "10:59:59.999", "12.50"),  # at the gap's very end: still the same
-        purchase("4", "11:30:00", "0.01"),  # a millisecond later: the next
+        purchase("3", "10:59:59.999", "12.50"),  # exactly at the end of the gap: the same session
+        purchase("4", "11:30:00", "0.01"),  # a millisecond after it: the next session
         purchase("5", "11:31:00", "9999999999999999.99"),
         purchase("6", "11:32:00", "9999999999999999.99"),
         view("7", "10:05:00", "other"),
@@ -78,18 +81,22 @@ def test_a_session_lasts_until_nothing_has_come_for_the_gap(spark: SparkSession,
     ]
 
 
-def test_a_repeat_neither_counts_nor_prolongs_and_an_action_between_makes_one_of_two(
+def test_a_repeat_does_not_extend_a_session_and_an_action_between_merges_two(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     batches = [
-        [purchase("1", "10:00:00", "1.00"), purchase("1", "10:00:00", "1.00"), view("3", "10:40:00")],
+        [
+            purchase("1", "10:00:00", "1.00"),
+            purchase("1", "10:00:00", "1.00"),
+            view("3", "10:40:00"),
+        ],
         [purchase("1", "10:00:00", "1.00"), view("2", "10:20:00"), view("3", "10:40:00")],
         [LATER],
     ]
     assert run(spark, tmp_path, batches) == [("u", "10:00:00", "11:10:00", 3, Decimal("1.00"))]
 
 
-def test_a_device_may_have_a_gap_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_device_may_have_its_own_gap(spark: SparkSession, tmp_path: Path) -> None:
     rows = [
         view("1", "10:00:00", device="phone"),
         view("2", "10:11:00"),
@@ -114,18 +121,23 @@ def test_the_last_session_stays_open_and_a_late_action_is_dropped(
         [view("3", "10:01:00")],
         [view("4", "10:02:00")],
     ]
-    # The third batch still takes what the watermark of the first allowed; the second's closes the session after it.
+    # The third batch still accepts what the watermark of the first batch allows. The watermark of
+    # the second batch closes the session after it.
     assert run(spark, tmp_path, batches) == [
         ("u", "10:00:00", "10:31:00", 2, Decimal("0.00")),
     ]
 
 
-def by_hand(rows: list[Any], gap_s: float) -> list[Session]:
-    """Return the sessions of a history: sort, and cut where more than the gap lies between."""
+def expected_sessions(rows: list[Any], gap_s: float) -> list[Session]:
+    """Return the sessions of a history: sort it, and cut where a gap is too long."""
     found: list[Session] = []
     for user in {row[2] for row in rows}:
         mine = sorted(
-            {(seconds(row[1]), row[0], row[5] or Decimal("0.00")) for row in rows if row[2] == user}
+            {
+                (milliseconds(row[1]), row[0], row[5] or Decimal("0.00"))
+                for row in rows
+                if row[2] == user
+            }
         )
         groups: list[list[Any]] = []
         for row in mine:
@@ -135,17 +147,20 @@ def by_hand(rows: list[Any], gap_s: float) -> list[Session]:
                 groups.append([row])
         for group in groups:
             start, end = at(group[0][0] / 1000), at(group[-1][0] / 1000 + gap_s)
-            found.append((user, start, end, len(group), sum((row[2] for row in group), Decimal("0.00"))))
+            found.append(
+                (user, start, end, len(group), sum((row[2] for row in group), Decimal("0.00")))
+            )
     return sorted(found)
 
 
-def seconds(when: str) -> int:
-    """Return milliseconds since ten o'clock."""
+def milliseconds(when: str) -> int:
+    """Return the milliseconds since ten o'clock."""
     hours, minutes, rest = when.split(":")
     return round(((int(hours) - 10) * 3600 + int(minutes) * 60 + float(rest)) * 1000)
 
 
-def test_any_history_within_the_watermark_gives_the_sessions_that_are_there_by_hand(
+@pytest.mark.full
+def test_a_random_history_within_the_watermark_gives_the_expected_sessions(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     random = Random(11)
@@ -160,23 +175,23 @@ def test_any_history_within_the_watermark_gives_the_sessions_that_are_there_by_h
         )
     batches: list[list[Any]] = [[] for _ in range(4)]
     for row in rows:
-        # Cut by the hour, but up to nine minutes late; and some of it twice.
-        part = (seconds(row[1]) // 1000 + random.randrange(540)) // 3600
+        # A batch per hour; actions come up to nine minutes late, and some twice.
+        part = (milliseconds(row[1]) // 1000 + random.randrange(540)) // 3600
         batches[part].append(row)
         if random.random() < 0.2:
             batches[part].append(row)
     found = run(spark, tmp_path, [*batches, [LATER]], gap="10 minutes")
     padded = [(u, f"{s}.000"[:12], f"{e}.000"[:12], n, a) for u, s, e, n, a in found]
-    assert padded == by_hand(rows, 600)
+    assert padded == expected_sessions(rows, 600)
     assert len(padded) > 30
 
 
-def test_a_record_is_keyed_by_the_user_and_has_the_contracts_fields(
+def test_a_record_has_the_key_and_the_fields_of_the_contract(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     plan = JOB.plans[Trigger.AVAILABLE_NOW]
     batches = [actions(spark, [purchase("1", "10:00:00", "12.50")]), actions(spark, [LATER])]
-    rows = run_stream(spark, tmp_path, batches, lambda r: plan.records(r, JobOptions()), "append")
+    rows = run_stream(spark, tmp_path, batches, lambda r: plan.records(r, Options()), "append")
     ((record,),) = [batch for batch in rows if batch]
     assert record["key"] == "u"
     assert record["value"] == (

@@ -1,4 +1,4 @@
-"""What the tests of the clickstream share: a run's plans, what they send, and topics that hold it in memory."""
+"""Plans of a run, the records that they send, and topics in memory that contain them."""
 
 import zlib
 from collections import defaultdict
@@ -8,18 +8,17 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from events.records import Event
 from events.topics import Topic
-from producer.clicks import ClickPlan, ImpressionPlan
+from producer.expected.topic_contents import PublishedStream
 from producer.hashing import Ints
-from producer.held import Sent
+from producer.pacing.schedule import make_schedule
 from producer.scenario import load_scenario
-from producer.schedule import make_schedule
-from producer.stream import StreamPlan
-from producer.streams import Stream, Streams, clock_rate
-from producer.world import make_world
+from producer.streams.clicks import ClickPlan, ImpressionPlan
+from producer.streams.stream_plan import Batch, StreamPlan
+from producer.streams.stream_set import Stream, StreamSet, clock_rate
+from producer.world.racks import make_world
+from tests.builders import T0
 
-T0 = 1_795_000_000_000
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 
 _Plan = TypeVar("_Plan", bound=StreamPlan)
@@ -36,8 +35,8 @@ def streams_of(
     rate: float | None = None,
     time_scale: float = 1.0,
     seed: int = 1,
-    settling_s: float = 0.0,
-) -> Streams:
+    flush_delay_s: float = 0.0,
+) -> StreamSet:
     scenario = load_scenario(None, {"streams": names}, list(faults))
     schedule = make_schedule(
         rate=rate,
@@ -45,17 +44,17 @@ def streams_of(
         now_ms=T0,
         count=count,
         time_scale=time_scale,
-        settling_s=settling_s,
+        flush_delay_s=flush_delay_s,
     )
-    return Streams(names, make_world(seed, 40), schedule, scenario.faults)
+    return StreamSet(names, make_world(seed, 40), schedule, scenario.faults)
 
 
-def plan_of(kind: type[_Plan], streams: Streams) -> _Plan:
+def plan_of(kind: type[_Plan], streams: StreamSet) -> _Plan:
     (plan,) = (plan for plan in streams.plans if isinstance(plan, kind))
     return plan
 
 
-def shown_and_clicked(streams: Streams) -> tuple[ImpressionPlan, ClickPlan]:
+def click_plans(streams: StreamSet) -> tuple[ImpressionPlan, ClickPlan]:
     return plan_of(ImpressionPlan, streams), plan_of(ClickPlan, streams)
 
 
@@ -66,40 +65,37 @@ class Row:
     topic: str
     slot: int
     number: int
-    marks: int
+    flags: int
     key: bytes
     value: bytes
 
 
-def sent_by(streams: Streams) -> list[Row]:
-    """Return all that a run sends, round by round."""
-    return [
-        Row(batch.topic.name, *row)
-        for batches in streams.rounds()
-        for batch in batches
-        for row in zip(
-            batch.slots.tolist(),
-            batch.numbers.tolist(),
-            batch.marks.tolist(),
-            batch.keys,
-            batch.values,
-            strict=True,
-        )
-    ]
+def sent_by(streams: StreamSet) -> list[Row]:
+    """Return all records of a run, round by round."""
+    return [row for batches in streams.rounds() for batch in batches for row in batch_rows(batch)]
+
+
+def batch_rows(batch: Batch) -> list[Row]:
+    """Return the records of a batch in the order of sending."""
+    columns = (batch.slots.tolist(), batch.numbers.tolist(), batch.flags.tolist())
+    rows = zip(*columns, batch.keys, batch.values, strict=True)
+    return [Row(batch.topic.name, *row) for row in rows]
 
 
 @dataclass
 class Topics:
-    """Topics in memory that take every record but those with the given places, and what was acknowledged."""
+    """Topics in memory that lose the records at the given places and acknowledge the others."""
 
-    streams: Streams
+    streams: StreamSet
     lost: range = range(0)
-    sent: list[Sent] = field(init=False)
-    held: dict[str, list[tuple[int, int, bytes]]] = field(default_factory=lambda: defaultdict(list))
+    sent: list[PublishedStream] = field(init=False)
+    contents: dict[str, list[tuple[int, int, bytes]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     def __post_init__(self) -> None:
         """Send everything."""
-        self.sent = [Sent(plan) for plan in self.streams.plans]
+        self.sent = [PublishedStream(plan) for plan in self.streams.plans]
         parts = {part.plan.topic.name: part for part in self.sent}
         ends: dict[tuple[str, int], int] = defaultdict(int)
         for place, row in enumerate(sent_by(self.streams)):
@@ -108,14 +104,14 @@ class Topics:
             partition = zlib.crc32(row.key) % 4
             offset = ends[row.topic, partition]
             ends[row.topic, partition] += 1
-            parts[row.topic].acknowledged.add(row.number, row.marks, partition, offset, T0 + place)
-            self.held[row.topic].append((partition, offset, row.value))
+            parts[row.topic].acknowledged.add(row.number, row.flags, partition, offset, T0 + place)
+            self.contents[row.topic].append((partition, offset, row.value))
 
     def records(self, topic: Topic) -> list[Any]:
-        """Return what can be read of a topic by its record's own decoder."""
+        """Return the readable records of a topic."""
         assert topic.record is not None
         found = []
-        for *_, value in self.held[topic.name]:
+        for *_, value in self.contents[topic.name]:
             record = decoded(value, topic.record)
             if record is not None:
                 found.append(record)
@@ -123,14 +119,10 @@ class Topics:
 
 
 def decoded(value: bytes, record: type[msgspec.Struct]) -> Any:
-    """Return the record, or None where the contract says that it cannot be read."""
+    """Return the record, or None if the contract says that it cannot be read."""
     try:
         found = msgspec.json.decode(value, type=record, strict=True)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    # msgspec takes a text for a decimal number, the contract does not.
+    # msgspec reads a text as a decimal number; the contract does not.
     return None if isinstance(msgspec.json.decode(value).get("amount"), str) else found
-
-
-def event_id(event: Event) -> str:
-    return event.event_id

@@ -1,4 +1,4 @@
-"""What the broker's commands decide before any Java is started."""
+"""What the broker's commands decide before they start Java."""
 
 import json
 import os
@@ -9,10 +9,10 @@ import pytest
 from broker import server
 from broker.__main__ import _default_port
 from events import settings
-from events.cli import PersonError
+from events.cli import UserFacingError
 
 
-def a_brokers_folder(path: Path, process: object) -> Path:
+def broker_folder(path: Path, process: object) -> Path:
     path.mkdir()
     (path / "server.properties").write_text(server.HEADER + "\n")
     (path / "process.json").write_text(process if isinstance(process, str) else json.dumps(process))
@@ -22,8 +22,8 @@ def a_brokers_folder(path: Path, process: object) -> Path:
 @pytest.mark.parametrize(
     "process",
     [
-        {"pid": os.getpid(), "port": 9092},  # a number that went to another process
-        {"pid": 2**22 + 1, "port": 9092},  # more than any process has
+        {"pid": os.getpid(), "port": 9092},  # a pid that another process has now
+        {"pid": 2**22 + 1, "port": 9092},  # above any pid
         {"pid": "", "port": None},
         {},
         [],
@@ -31,27 +31,27 @@ def a_brokers_folder(path: Path, process: object) -> Path:
         "",
     ],
 )
-def test_a_process_file_that_outlived_its_broker_is_recognised_and_removed(
+def test_a_process_file_of_a_broker_that_has_ended_is_recognised_and_removed(
     tmp_path: Path, process: object
 ) -> None:
-    folder = a_brokers_folder(tmp_path / "kafka", process)
+    folder = broker_folder(tmp_path / "kafka", process)
     assert server.find(folder) is None
     assert server.stop(folder) is False
     assert not (folder / "process.json").exists()
 
 
-def test_a_folder_of_other_files_is_never_touched(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_never_touched(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     (tmp_path / "log").mkdir()
     for fresh in (True, False):
-        with pytest.raises(PersonError, match="not the data folder of a broker"):
+        with pytest.raises(UserFacingError, match="not the data folder of a broker"):
             server.start(server.free_port(), tmp_path, fresh=fresh)
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log", "thesis.txt"]
 
 
-def test_wiping_removes_what_the_broker_wrote_and_nothing_else(tmp_path: Path) -> None:
-    folder = a_brokers_folder(tmp_path / "kafka", {})
+def test_fresh_removes_the_brokers_files_and_no_others(tmp_path: Path) -> None:
+    folder = broker_folder(tmp_path / "kafka", {})
     (folder / "log").mkdir()
     (folder / "log" / "meta.properties").write_text("cluster.id=x")
     (folder / "notes.txt").write_text("mine")
@@ -61,11 +61,13 @@ def test_wiping_removes_what_the_broker_wrote_and_nothing_else(tmp_path: Path) -
 
 def test_a_data_dir_that_is_a_file_ends_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "kafka").write_text("")
-    with pytest.raises(PersonError, match="cannot be used"):
+    with pytest.raises(UserFacingError, match="cannot be used"):
         server.start(server.free_port(), tmp_path / "kafka")
 
 
-def test_the_port_is_the_bootstrap_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_port_is_that_of_the_first_bootstrap_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "kafka.example:9192,other:9292")
     assert _default_port(settings.load()) == 9192
 
@@ -74,8 +76,9 @@ def test_the_port_is_the_bootstrap_servers(monkeypatch: pytest.MonkeyPatch) -> N
     ("output", "reason"),
     [
         (
-            "INFO starting\nERROR Exiting Kafka (Kafka$)\njava.lang.RuntimeException: x\n\tat a.b(C.java:1)\n"
-            "Caused by: java.net.BindException: Address already in use\n\tat a.b(C.java:1)\nINFO closed\n",
+            "INFO starting\nERROR Exiting Kafka (Kafka$)\njava.lang.RuntimeException: x\n"
+            "\tat a.b(C.java:1)\nCaused by: java.net.BindException: Address already in use\n"
+            "\tat a.b(C.java:1)\nINFO closed\n",
             "java.net.BindException: Address already in use.",
         ),
         (
@@ -87,8 +90,8 @@ def test_the_port_is_the_bootstrap_servers(monkeypatch: pytest.MonkeyPatch) -> N
             "Error: Could not create the Java Virtual Machine.",
         ),
         ("Killed\n", "Killed."),
-        ("", "it wrote nothing."),
+        ("", "it printed nothing."),
     ],
 )
-def test_the_line_that_says_why_java_ended_is_found(output: str, reason: str) -> None:
-    assert server._reason(output) == reason
+def test_the_reason_why_java_ended_is_found_in_its_output(output: str, reason: str) -> None:
+    assert server._failure_reason(output) == reason

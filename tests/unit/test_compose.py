@@ -1,4 +1,4 @@
-"""The containers' files say what the code says: versions, settings, commands, volumes, gates, memory."""
+"""The container files match the code: versions, settings, commands, volumes, order, memory."""
 
 import re
 from pathlib import Path
@@ -9,15 +9,18 @@ import typer
 import yaml
 
 from alerting.__main__ import app as alerting_app
-from alerting.config import RouteSettings
+from alerting.config import AlertingSettings
 from broker.__main__ import app as broker_app
 from events import settings, topics
+from events.topics import ALL
 from jars.fetch import read_lock
 from producer.__main__ import app as producer_app
 from spark_jobs.__main__ import app as spark_jobs_app
 from spark_jobs.registry import JOBS as JOBS_OF_SPARK
-from spark_jobs.running import _slots
-from spark_jobs.triggers import Trigger
+from spark_jobs.runtime.job import ConfiguredJob
+from spark_jobs.runtime.runner import RunOptions, count_slots
+from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.storage.dead_letters import reporting_jobs
 from tests.support import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -25,9 +28,15 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
 DEFAULT = {name: service for name, service in SERVICES.items() if not service.get("profiles")}
 BROKERS = {
-    name: service for name, service in SERVICES.items() if service["image"].startswith("apache/kafka:")
+    name: service
+    for name, service in SERVICES.items()
+    if service["image"].startswith("apache/kafka:")
 }
-JOBS = {name: service for name, service in OURS.items() if "driver.memory" in " ".join(service["command"])}
+JOBS = {
+    name: service
+    for name, service in OURS.items()
+    if "driver.memory" in " ".join(service["command"])
+}
 CLUSTER_JOBS = {name for name in OURS if name.startswith("cluster-")}
 WORKERS = {name for name in OURS if name.startswith("spark-worker-")}
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -39,9 +48,9 @@ APPS = {
     "spark_jobs": spark_jobs_app,
 }
 SETTINGS = {name.upper() for name in settings.Settings.model_fields}
-ROUTES = {name.upper() for name in RouteSettings.model_fields}
+ALERTING_SETTINGS = {name.upper() for name in AlertingSettings.model_fields}
 ONE_SHOTS = {"topic-init", "world"}
-BUDGET_MIB = 4096
+BUDGET_MIB = 6144
 
 
 def env_example() -> dict[str, str]:
@@ -77,8 +86,9 @@ def test_the_services_of_the_stack_are_there() -> None:
         "topic-init",
         "world",
         "producer",
-        "realtime",
+        "real-time",
         "micro-batch",
+        "closed-windows",
         "alerting",
     }
     profiles: dict[str, set[str]] = {}
@@ -95,9 +105,11 @@ def test_the_services_of_the_stack_are_there() -> None:
 
 
 def test_the_memory_limits_add_up_to_the_stated_budget() -> None:
-    limits = {name: int(service["mem_limit"].removesuffix("m")) for name, service in DEFAULT.items()}
+    limits = {
+        name: int(service["mem_limit"].removesuffix("m")) for name, service in DEFAULT.items()
+    }
     assert sum(limits.values()) <= BUDGET_MIB
-    assert "add up to 4 GiB at most" in (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    assert "add up to at most 6 GiB" in (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     assert all("mem_limit" in service for service in SERVICES.values())
 
 
@@ -123,14 +135,20 @@ def test_the_volume_of_the_broker_is_where_its_data_lies(name: str) -> None:
 def test_paths_in_commands_lie_on_volumes() -> None:
     for name, service in OURS.items():
         for path in re.findall(r"=(/\S+)", " ".join(service["command"])):
-            assert any(path.startswith(target) for target in volumes(service)), f"{name} loses {path}"
+            assert any(path.startswith(target) for target in volumes(service)), (
+                f"{name} loses {path}"
+            )
 
 
 @pytest.mark.parametrize("name", BROKERS)
 def test_the_broker_proves_its_health_on_the_port_that_the_programs_use(name: str) -> None:
-    port = OURS["alerting"]["environment"]["KAFKA_BOOTSTRAP_SERVERS"].rpartition(":")[2].removesuffix("}")
+    port = (
+        OURS["alerting"]["environment"]["KAFKA_BOOTSTRAP_SERVERS"]
+        .rpartition(":")[2]
+        .removesuffix("}")
+    )
     kafka = BROKERS[name]
-    assert kafka["healthcheck"]["test"][-1] == f"</dev/tcp/localhost/{port}"
+    assert f"/dev/tcp/localhost/{port} " in kafka["healthcheck"]["test"][-1]
     assert f"INSIDE://:{port}" in kafka["environment"]["KAFKA_LISTENERS"]
     assert f"INSIDE://{name}:{port}" in kafka["environment"]["KAFKA_ADVERTISED_LISTENERS"]
 
@@ -141,7 +159,9 @@ def test_the_host_reaches_the_broker_on_a_port_that_can_be_set(name: str) -> Non
     outside, inside = published.removeprefix("127.0.0.1:").rsplit(":", 1)
     assert re.fullmatch(r"\$\{KAFKA_(\d_)?HOST_PORT:-\d+\}", outside)
     assert f"HOST://:{inside}" in BROKERS[name]["environment"]["KAFKA_LISTENERS"]
-    assert f"HOST://localhost:{outside}" in BROKERS[name]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert (
+        f"HOST://localhost:{outside}" in BROKERS[name]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    )
 
 
 def test_three_brokers_keep_each_record_when_one_of_them_is_lost() -> None:
@@ -151,17 +171,27 @@ def test_three_brokers_keep_each_record_when_one_of_them_is_lost() -> None:
         set_to = BROKERS[name]["environment"]
         assert set_to["KAFKA_NODE_ID"] == number
         assert set_to["KAFKA_CONTROLLER_QUORUM_VOTERS"] == voters
-        assert (set_to["KAFKA_DEFAULT_REPLICATION_FACTOR"], set_to["KAFKA_MIN_INSYNC_REPLICAS"]) == (3, 2)
+        assert (
+            set_to["KAFKA_DEFAULT_REPLICATION_FACTOR"],
+            set_to["KAFKA_MIN_INSYNC_REPLICAS"],
+        ) == (3, 2)
         assert set_to["CLUSTER_ID"] == BROKERS["kafka-1"]["environment"]["CLUSTER_ID"]
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert f"STACK_KAFKA_SERVERS={','.join(f'{name}:9092' for name in three)} STACK_REPLICATION=3" in makefile
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n\t", "")
+    assert (
+        f"STACK_KAFKA_SERVERS={','.join(f'{name}:9092' for name in three)} STACK_REPLICATION=3"
+        in makefile
+    )
 
 
 def test_each_worker_alone_has_slots_and_memory_for_the_real_time_jobs() -> None:
     text = (ROOT / "deploy" / "spark" / "standalone.conf").read_text(encoding="utf-8")
-    conf = dict(line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#"))
-    names = [word for word in OURS["cluster-realtime"]["command"] if word in JOBS_OF_SPARK]
-    slots = _slots([JOBS_OF_SPARK[name] for name in names], dict.fromkeys(names, Trigger.REAL_TIME), 4)
+    conf = dict(
+        line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")
+    )
+    real_time = [job for job in JOBS_OF_SPARK.values() if job.default_trigger is Trigger.REAL_TIME]
+    jobs = [ConfiguredJob(job, job.options(), Trigger.REAL_TIME) for job in real_time]
+    counts = {topic.name: topic.partitions for topic in ALL}
+    slots = count_slots([*jobs, *reporting_jobs(jobs)], counts, RunOptions())
     executors = int(conf["spark.cores.max"]) // int(conf["spark.executor.cores"])
     assert int(conf["spark.cores.max"]) == executors * int(conf["spark.executor.cores"]) >= slots
     for name in WORKERS:
@@ -169,17 +199,55 @@ def test_each_worker_alone_has_slots_and_memory_for_the_real_time_jobs() -> None
         assert int(offered[offered.index("--cores") + 1]) >= int(conf["spark.cores.max"])
         memory_mib = 1024 * int(offered[offered.index("--memory") + 1].removesuffix("g"))
         assert memory_mib >= executors * int(conf["spark.executor.memory"].removesuffix("m"))
-        assert volumes(SERVICES[name]).items() <= volumes(SERVICES["cluster-realtime"]).items()
+        # Executors write checkpoints and the archive; only the driver reads the inventory.
+        read_by_drivers = volumes(SERVICES["cluster-micro-batch"]).items()
+        assert read_by_drivers - volumes(SERVICES[name]).items() == {
+            ("/var/lib/rackstream/world", "world")
+        }
+
+
+def test_one_driver_of_the_cluster_reports_the_dead_letters_of_every_topic() -> None:
+    reporting = [
+        name for name in CLUSTER_JOBS if "--no-dead-letters" not in SERVICES[name]["command"]
+    ]
+    assert reporting == ["cluster-micro-batch"]
+    by_kind: dict[bool, list[ConfiguredJob]] = {True: [], False: []}
+    for job in JOBS_OF_SPARK.values():
+        if job.name != "dead_letters":
+            is_real_time = job.default_trigger is Trigger.REAL_TIME
+            by_kind[is_real_time].append(ConfiguredJob(job, job.options(), job.default_trigger))
+    real_time, micro_batch = (
+        {topic for one in reporting_jobs(by_kind[kind]) for topic in one.topics_read}
+        for kind in (True, False)
+    )
+    assert real_time <= micro_batch
+
+
+def test_containers_that_share_the_checkpoints_agree_on_who_reports_by_a_lock() -> None:
+    sharing = ("real-time", "micro-batch", "closed-windows")
+    roots = {
+        word
+        for name in sharing
+        for word in SERVICES[name]["command"]
+        if word.startswith("--checkpoint-root=")
+    }
+    mounted = {volumes(SERVICES[name])["/var/lib/rackstream/checkpoints"] for name in sharing}
+    assert (len(roots), mounted) == (1, {"checkpoints"})
 
 
 def test_the_broker_never_makes_a_topic_by_itself() -> None:
     for service in BROKERS.values():
         assert service["environment"]["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
-    assert topics.TOPIC_CONFIG == {"message.timestamp.type": "LogAppendTime"}, "topic-init sets it per topic"
+    assert topics.TOPIC_CONFIG == {"message.timestamp.type": "LogAppendTime"}, (
+        "topic-init sets it per topic"
+    )
 
 
 def test_nothing_starts_before_what_it_needs() -> None:
-    done, healthy = {"condition": "service_completed_successfully"}, {"condition": "service_healthy"}
+    done, healthy = (
+        {"condition": "service_completed_successfully"},
+        {"condition": "service_healthy"},
+    )
     gates = {name: service.get("depends_on", {}) for name, service in SERVICES.items()}
     if_there = {name: {**healthy, "required": False} for name in BROKERS if name != "kafka"}
     assert gates["topic-init"] == {"kafka": healthy, **if_there}
@@ -192,17 +260,29 @@ def test_nothing_starts_before_what_it_needs() -> None:
     ends = {"load": "no", **dict.fromkeys(ONE_SHOTS, "on-failure")}
     for name, service in SERVICES.items():
         assert service["restart"] == ends.get(name, "unless-stopped"), name
-        waited_for = {gate for needs in gates.values() for gate, how in needs.items() if how != done}
+        waited_for = {
+            gate for needs in gates.values() for gate, how in needs.items() if how != done
+        }
         assert "healthcheck" in service or name not in waited_for, name
 
 
+@pytest.mark.parametrize("services", [("real-time", "micro-batch"), sorted(CLUSTER_JOBS)])
+def test_the_deployment_lists_no_job_and_runs_each_once(services: tuple[str, ...]) -> None:
+    words = [word for name in services for word in SERVICES[name]["command"]]
+    assert not set(words) & set(JOBS_OF_SPARK)
+    assert sorted(word for word in words if word.startswith("--all")) == [
+        "--all-micro-batch",
+        "--all-real-time",
+    ]
+
+
 def test_the_jobs_and_the_producer_have_the_same_world() -> None:
-    (told,) = (part for part in SERVICES["world"]["command"] if part.startswith("--inventory"))
+    (inventory,) = (part for part in SERVICES["world"]["command"] if part.startswith("--inventory"))
     (scenario,) = (part for part in SERVICES["world"]["command"] if part.startswith("--scenario"))
     assert scenario in SERVICES["producer"]["command"]
     assert (ROOT / scenario.partition(":-")[2].removesuffix("}")).exists()
     for name in (*JOBS, *CLUSTER_JOBS):
-        assert told in SERVICES[name]["command"], name
+        assert inventory in SERVICES[name]["command"], name
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -223,7 +303,9 @@ def test_the_image_ends_as_a_user_who_is_not_root() -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_every_setting_given_to_a_program_is_one_that_it_knows(name: str) -> None:
     javas = {"JAVA_TOOL_OPTIONS", "SPARK_DAEMON_MEMORY", "SPARK_NO_DAEMONIZE"}
-    assert set(OURS[name]["environment"]) - javas <= SETTINGS | (ROUTES if name == "alerting" else set())
+    assert set(OURS[name]["environment"]) - javas <= SETTINGS | (
+        ALERTING_SETTINGS if name == "alerting" else set()
+    )
 
 
 def test_the_images_settings_are_known() -> None:
@@ -238,7 +320,11 @@ def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
     entry = OURS[name].get("entrypoint", ["python", "-m"])
     if entry[0] == "spark-class":
         return
-    words = OURS[name]["command"] if entry == ["python", "-m"] else ["spark_jobs", *OURS[name]["command"]]
+    words = (
+        OURS[name]["command"]
+        if entry == ["python", "-m"]
+        else ["spark_jobs", *OURS[name]["command"]]
+    )
     program, command, *arguments = words
     assert 'ENTRYPOINT ["python", "-m"]' in DOCKERFILE
     assert entry[-1] in ("-m", "submit.py")
@@ -256,7 +342,9 @@ def test_variables_that_the_file_asks_for_are_in_the_example() -> None:
 def test_the_image_has_every_package_that_its_programs_import() -> None:
     copied = set(re.findall(r"^COPY (\w+) /opt/rackstream/app/\1$", DOCKERFILE, re.MULTILINE))
     assert copied == set(PACKAGES)
-    sent = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE))
+    sent = set(
+        re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     assert sent == {*PACKAGES, "deploy/spark", "requirements.lock", "submit.py"}
     ours = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     for package in PACKAGES:
@@ -286,7 +374,9 @@ def test_the_example_lists_every_setting_with_its_default(
     assert set(env_example()) >= SETTINGS
     for name in env_example():
         monkeypatch.delenv(name, raising=False)
-    (tmp_path / ".env").write_text((ROOT / ".env.example").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / ".env").write_text(
+        (ROOT / ".env.example").read_text(encoding="utf-8"), encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path)
     read = settings.load()
     (tmp_path / ".env").unlink()

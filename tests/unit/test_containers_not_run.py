@@ -1,4 +1,4 @@
-"""Where no Docker engine answers, the tests that need one are named at the end, or are failures if it was required."""
+"""Without a Docker engine the container tests are listed as not run, or fail if it is required."""
 
 import os
 import subprocess
@@ -8,7 +8,10 @@ from pathlib import Path
 from tests.support import ROOT
 
 FILE = "tests/containers/test_image.py"
-NAMES = ("test_the_image_is_small_enough_and_nobody_in_it_is_root", "test_compose_understands_the_file")
+NAMES = (
+    "test_the_image_is_small_enough_and_nobody_in_it_is_root",
+    "test_compose_understands_the_file",
+)
 
 
 def run_without_engine(tmp_path: Path, **env: str) -> "subprocess.CompletedProcess[str]":

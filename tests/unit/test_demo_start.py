@@ -1,4 +1,4 @@
-"""What the demo does before and around its programs: ports, signals, last words."""
+"""What the demo does before and around its programs: ports, signals, the ends of logs."""
 
 import signal
 import socket
@@ -9,19 +9,29 @@ from pathlib import Path
 import pytest
 
 from demo import processes
-from demo.run import Interrupted, Signals, choose_port
-from events.cli import PersonError
-from tests.support import free_port
+from demo.run import (
+    CLICKSTREAM_JOBS,
+    LIVE_JOBS,
+    OTHER_RULE_JOBS,
+    Interrupted,
+    Signals,
+    SparkProgram,
+    choose_port,
+)
+from events.cli import UserFacingError
+from spark_jobs.registry import JOBS
+from tests.support import free_port, run
 
 
 def stubborn(folder: Path) -> "subprocess.Popen[bytes]":
-    """Start a process that bears the mark of a demo's folder and takes no notice of SIGTERM."""
+    """Start a process of the demo in a folder, which ignores SIGTERM."""
     program = (
-        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); input()"
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        "print('ready', flush=True); input()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program],
-        env={processes.MARK: str(folder)},
+        env={processes.FOLDER_VARIABLE: str(folder)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -30,13 +40,18 @@ def stubborn(folder: Path) -> "subprocess.Popen[bytes]":
     return process
 
 
-def test_a_port_that_was_asked_for_is_never_exchanged() -> None:
+def test_the_demo_runs_every_job_but_deduplicate_and_archive_once() -> None:
+    run = [*LIVE_JOBS, *OTHER_RULE_JOBS, *CLICKSTREAM_JOBS]
+    assert sorted([*run, "deduplicate", "archive", "dead_letters"]) == sorted(JOBS)
+
+
+def test_a_port_that_was_asked_for_is_never_replaced() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         taken = holder.getsockname()[1]
-        assert choose_port(taken, usual=taken) == taken
+        assert choose_port(taken, default=taken) == taken
 
 
-def test_without_a_wish_the_usual_port_is_used_or_a_free_one_named(
+def test_by_default_the_usual_port_is_used_or_else_a_free_one_which_is_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     usual = free_port()
@@ -46,7 +61,7 @@ def test_without_a_wish_the_usual_port_is_used_or_a_free_one_named(
         other = choose_port(None, usual)
     assert other != usual
     assert capsys.readouterr().out == (
-        f"Port {usual} is taken, so the demo's broker uses {other} (PORT= chooses another).\n"
+        f"Port {usual} is in use, so the demo's broker uses {other} (PORT= chooses another).\n"
     )
 
 
@@ -54,9 +69,9 @@ def test_before_the_first_alert_ctrl_c_ends_the_demo() -> None:
     signals = Signals()
     with pytest.raises(Interrupted):
         signals.handle(signal.SIGINT, None)
-    with pytest.raises(Interrupted):  # should the first one have been swallowed on its way
+    with pytest.raises(Interrupted):  # in case the first one was swallowed
         signals.check()
-    signals.handle(signal.SIGINT, None)  # cleaning up goes on
+    signals.handle(signal.SIGINT, None)  # ignored: the demo cleans up
 
 
 def test_while_alerts_come_the_first_ctrl_c_ends_the_producing_and_the_second_the_demo() -> None:
@@ -74,26 +89,26 @@ def test_any_other_signal_ends_the_demo_at_once() -> None:
     assert raised.value.number == signal.SIGTERM
 
 
-def test_a_program_that_ends_is_named_with_its_last_words(tmp_path: Path) -> None:
+def test_a_program_that_ends_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "x.log"
     child = processes.start("the x", log, {}, ["this-module-does-not-exist"])
     child.process.wait()
-    with pytest.raises(PersonError) as raised:
+    with pytest.raises(UserFacingError) as raised:
         child.check()
     text = str(raised.value)
-    assert text.startswith(f"the x ended with exit status 1, with these last words (all of them: {log}):\n  ")
+    assert text.startswith(f"the x ended with exit status 1; the end of its log, {log}:\n  ")
     assert text.endswith("No module named this-module-does-not-exist")
 
 
-def test_last_words_are_few_and_their_absence_is_said(tmp_path: Path) -> None:
+def test_of_a_log_only_the_end_is_shown_and_an_empty_one_is_reported(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
-    assert processes.last_words("it ended", log) == f"it ended without a word; its log would lie in {log}."
+    assert processes.with_log_tail("it ended", log) == f"it ended; its log, {log}, is empty."
     log.write_text("".join(f"line {number}\n\n" for number in range(99)), encoding="utf-8")
-    shown = processes.last_words("it ended", log).splitlines()[1:]
+    shown = processes.with_log_tail("it ended", log).splitlines()[1:]
     assert shown == [f"  line {number}" for number in range(94, 99)]
 
 
-def test_what_ignores_a_request_to_end_is_killed_and_strangers_are_left_alone(
+def test_a_process_that_ignores_sigterm_is_killed_and_one_of_another_demo_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.5)
@@ -106,3 +121,27 @@ def test_what_ignores_a_request_to_end_is_killed_and_strangers_are_left_alone(
         for process in (ours, theirs):
             process.kill()
             process.communicate()
+
+
+def test_a_short_watermark_is_refused_for_the_clickstream() -> None:
+    done = run("demo", "--watermark=5", "--duration=1")
+    assert done.returncode == 1
+    assert done.stderr == "demo: --watermark is for the rules alone: add --no-clickstream.\n"
+
+
+def test_a_spark_program_that_never_starts_its_queries_is_named_with_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "spark.log"
+    log.write_text("overheating (real-time)\n", encoding="utf-8")
+    program = subprocess.Popen([sys.executable, "-c", ""])
+    assert program.wait() == 0
+    child = processes.Child("the Spark jobs", program, log)
+    SparkProgram(child, ["overheating"]).wait_until_started(pytest.fail)
+    monkeypatch.setattr("demo.run.START_TIMEOUT_S", 0.0)
+    with pytest.raises(UserFacingError) as error:
+        SparkProgram(child, ["overheating", "weak_signal"]).wait_until_started(lambda: None)
+    assert str(error.value) == (
+        f"the Spark jobs did not start within 0 s; the end of its log, {log}:\n"
+        "  overheating (real-time)"
+    )

@@ -1,5 +1,6 @@
-"""Records, the Spark schemas derived from them, and the topics: the contract, written by hand once more."""
+"""Records, their Spark schemas and the topics are those of the contract, written by hand here."""
 
+import re
 from decimal import Decimal
 
 import msgspec
@@ -7,14 +8,10 @@ import pytest
 from pyspark.sql.types import ArrayType
 
 from events import records, topics
-from events.records import encode
+from events.records import INSTANT_PATTERN, encode
 from events.spark_schemas import choices, is_id, spark_schema
 
 TEXT, INSTANT, WHOLE, NUMBER, MONEY = "string", "timestamp", "bigint", "double", "decimal(18,2)"
-EVIDENCE = (
-    "array<struct<event_id:string,sequence:bigint,event_time:timestamp,temperature_c:double,"
-    "signal_strength:double>>"
-)
 
 CONTRACT: dict[type[msgspec.Struct], dict[str, str]] = {
     records.RackReading: {
@@ -86,7 +83,31 @@ CONTRACT: dict[type[msgspec.Struct], dict[str, str]] = {
         "event_time": INSTANT,
         "detected_time": INSTANT,
         "summary": TEXT,
-        "evidence": EVIDENCE,
+        "evidence": f"array<{spark_schema(records.Evidence).simpleString()}>",
+    },
+    records.Incident: {
+        "alert_id": TEXT,
+        "status": TEXT,
+        "severity": TEXT,
+        "rule": TEXT,
+        "subject": TEXT,
+        "site_id": TEXT,
+        "start_time": INSTANT,
+        "end_time?": INSTANT,
+        "repeats": WHOLE,
+        "acknowledged_by?": TEXT,
+        "silenced_until?": INSTANT,
+        "inhibited": "boolean",
+        "flapping": "boolean",
+        "summary": TEXT,
+        "last_alert_id": TEXT,
+    },
+    records.Evidence: {
+        "event_id": TEXT,
+        "sequence": WHOLE,
+        "event_time": INSTANT,
+        "temperature_c": NUMBER,
+        "signal_strength?": NUMBER,
     },
     records.AdAttribution: {
         "impression_id": TEXT,
@@ -121,6 +142,7 @@ CONTRACT: dict[type[msgspec.Struct], dict[str, str]] = {
         "source_topic": TEXT,
         "partition": WHOLE,
         "offset": WHOLE,
+        "reason": TEXT,
         "value?": TEXT,
         "value_base64?": TEXT,
         "value_size": WHOLE,
@@ -130,15 +152,23 @@ CONTRACT: dict[type[msgspec.Struct], dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("record", CONTRACT, ids=lambda record: record.__name__)
-def test_a_records_spark_schema_has_the_fields_of_the_contract_and_no_other(
-    record: type[msgspec.Struct],
-) -> None:
+def test_the_spark_schemas_have_the_fields_of_the_contract_and_others_only_as_optional() -> None:
     found = {
-        field.name + "?" * field.nullable: field.dataType.simpleString()
-        for field in spark_schema(record).fields
+        record: {
+            field.name + "?" * field.nullable: field.dataType.simpleString()
+            for field in spark_schema(record).fields
+        }
+        for record in CONTRACT
     }
-    assert found == CONTRACT[record]
+    optional = {
+        record: {
+            name: kind
+            for name, kind in fields.items()
+            if name.endswith("?") and name.removesuffix("?") not in CONTRACT[record]
+        }
+        for record, fields in found.items()
+    }
+    assert found == {record: optional[record] | CONTRACT[record] for record in CONTRACT}
 
 
 def test_every_topic_has_the_contracts_name_record_and_partitions() -> None:
@@ -155,12 +185,14 @@ def test_every_topic_has_the_contracts_name_record_and_partitions() -> None:
         "user-sessions": (records.UserSession, 4),
         "user-totals": (records.UserTotal, 4),
         "distinct-events": (None, 4),
+        "incidents": (records.Incident, 4),
         "dead-letters": (records.DeadLetter, 1),
     }
 
 
 def test_every_record_of_a_topic_is_in_this_files_contract() -> None:
-    assert {topic.record for topic in topics.ALL if topic.record} == set(CONTRACT)
+    of_topics = {topic.record for topic in topics.ALL if topic.record}
+    assert of_topics | {records.Evidence} == set(CONTRACT)
 
 
 def test_the_elements_of_evidence_are_never_null() -> None:
@@ -169,30 +201,26 @@ def test_the_elements_of_evidence_are_never_null() -> None:
     assert not evidence.containsNull
 
 
-@pytest.mark.parametrize(
-    ("field", "expected"),
-    [
-        ("event_id", True),
-        ("rack_id", True),
-        ("device_type", True),
-        ("event_time", False),
-        ("sequence", False),
-    ],
-)
-def test_the_ids_of_a_reading_are_known_as_ids(field: str, expected: bool) -> None:
-    assert is_id(records.RackReading, field) is expected
+def test_ids_are_known_as_ids_and_other_fields_are_not() -> None:
+    expected: dict[type[msgspec.Struct], dict[str, bool]] = {
+        records.RackReading: {
+            "event_id": True,
+            "rack_id": True,
+            "device_type": True,
+            "event_time": False,
+            "sequence": False,
+        },
+        records.AdImpression: {"page": False},
+        records.AdAttribution: {"click_id": True, "click_time": False},
+    }
+    found = {
+        record: {field: is_id(record, field) for field in fields}
+        for record, fields in expected.items()
+    }
+    assert found == expected
 
 
-def test_free_text_is_no_id() -> None:
-    assert not is_id(records.AdImpression, "page")
-
-
-def test_an_optional_id_is_an_id() -> None:
-    assert is_id(records.AdAttribution, "click_id")
-    assert not is_id(records.AdAttribution, "click_time")
-
-
-def test_the_choices_of_a_field_are_known_and_other_text_is_free() -> None:
+def test_a_field_has_the_choices_that_its_record_lists() -> None:
     assert choices(records.UserAction, "action") == ("close", "open", "purchase", "view")
     assert choices(records.UserAction, "page") == ()
     assert choices(records.UserAction, "no such field") == ()
@@ -222,20 +250,16 @@ def test_money_is_written_as_a_json_number_and_an_absent_field_is_left_out() -> 
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"event_time": "2026-11-21T06:26:00.123"}, "Expected `str` matching regex"),
-        ({"event_time": "2026-11-21T06:26:00.123+00:00"}, "Expected `str` matching regex"),
-        ({"event_time": "2026-11-21T06:26:00.123Z\n"}, "Expected `str` matching regex"),
-        ({"event_time": "٢٠٢٦-11-21T06:26:00.123Z"}, "Expected `str` matching regex"),
-        ({"rack_id": 7}, "Expected `str`, got `int`"),
-        ({"sequence": "7"}, "Expected `int`, got `str`"),
-        ({"temperature_c": "71.5"}, "Expected `float`, got `str`"),
-        ({"site_id": None}, "Expected `str`, got `null`"),
-    ],
-)
-def test_a_decoder_refuses_what_the_contract_forbids(changes: dict[str, object], complaint: str) -> None:
+def problem_of(value: object, record: type[msgspec.Struct]) -> str:
+    """Return the decoder's error for a value, cut before its path; empty if it accepts it."""
+    try:
+        msgspec.convert(value, record)
+    except msgspec.ValidationError as error:
+        return re.split(" - at |\\[0-9\\] ", str(error))[0].removesuffix(f" {INSTANT_PATTERN!r}")
+    return ""
+
+
+def test_a_decoder_refuses_what_the_contract_forbids() -> None:
     reading = {
         "event_id": "e1",
         "event_time": "2026-11-21T06:26:00.123Z",
@@ -246,28 +270,23 @@ def test_a_decoder_refuses_what_the_contract_forbids(changes: dict[str, object],
         "temperature_c": 71.5,
         "signal_strength": 1.0,
     }
-    msgspec.convert(reading, records.RackReading)
-    with pytest.raises(msgspec.ValidationError, match=complaint):
-        msgspec.convert(reading | changes, records.RackReading)
+    no_instant = "Expected `str` matching regex"
+    cases: list[tuple[dict[str, object], str]] = [
+        ({}, ""),
+        ({"event_time": "2026-11-21T06:26:00.123"}, no_instant),
+        ({"event_time": "2026-11-21T06:26:00.123+00:00"}, no_instant),
+        ({"event_time": "2026-11-21T06:26:00.123Z\n"}, no_instant),
+        ({"event_time": "٢٠٢٦-11-21T06:26:00.123Z"}, no_instant),
+        ({"rack_id": 7}, "Expected `str`, got `int`"),
+        ({"sequence": "7"}, "Expected `int`, got `str`"),
+        ({"temperature_c": "71.5"}, "Expected `float`, got `str`"),
+        ({"site_id": None}, "Expected `str`, got `null`"),
+    ]
+    found = [(changes, problem_of(reading | changes, records.RackReading)) for changes, _ in cases]
+    assert found == cases
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"amount": None}, "amount is missing"),
-        ({"amount": Decimal("-0.01")}, "amount is negative"),
-        ({"amount": Decimal("-1e40")}, "amount is negative"),
-        ({"amount": Decimal("0.001")}, "amount is not money"),
-        ({"amount": Decimal("1e16")}, "amount is not money"),
-        ({"amount": Decimal("NaN")}, "amount is not money"),
-        ({"amount": Decimal("Infinity")}, "amount is not money"),
-        ({"action": "view", "amount": Decimal(-1)}, "amount is negative"),
-        ({"action": "steal"}, "Invalid enum value 'steal'"),
-    ],
-)
-def test_an_action_with_an_amount_that_is_not_money_is_refused(
-    changes: dict[str, object], complaint: str
-) -> None:
+def test_an_action_is_refused_unless_its_amount_is_money() -> None:
     action = {
         "event_id": "e1",
         "event_time": "2026-11-21T06:26:00.123Z",
@@ -277,7 +296,20 @@ def test_an_action_with_an_amount_that_is_not_money_is_refused(
         "device": "phone",
         "amount": Decimal("9999999999999999.99"),
     }
-    for fine in ({}, {"amount": 0}, {"amount": Decimal("1.250e1")}, {"action": "view", "amount": None}):
-        msgspec.convert(action | fine, records.UserAction)
-    with pytest.raises(msgspec.ValidationError, match=complaint):
-        msgspec.convert(action | changes, records.UserAction)
+    cases: list[tuple[dict[str, object], str]] = [
+        ({}, ""),
+        ({"amount": 0}, ""),
+        ({"amount": Decimal("1.250e1")}, ""),
+        ({"action": "view", "amount": None}, ""),
+        ({"amount": None}, "amount is missing"),
+        ({"amount": Decimal("-0.01")}, "amount is negative"),
+        ({"amount": Decimal("-1e40")}, "amount is negative"),
+        ({"amount": Decimal("0.001")}, "amount is not money"),
+        ({"amount": Decimal("1e16")}, "amount is not money"),
+        ({"amount": Decimal("NaN")}, "amount is not money"),
+        ({"amount": Decimal("Infinity")}, "amount is not money"),
+        ({"action": "view", "amount": Decimal(-1)}, "amount is negative"),
+        ({"action": "steal"}, "Invalid enum value 'steal'"),
+    ]
+    found = [problem_of(action | changes, records.UserAction) for changes, _ in cases]
+    assert found == [problem for _, problem in cases]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from events import settings
-from events.cli import PersonError
+from events.cli import UserFacingError
 from events.topics import RACK_READINGS
 
 NAMES = [name.upper() for name in settings.Settings.model_fields]
@@ -14,12 +14,12 @@ NAMES = [name.upper() for name in settings.Settings.model_fields]
 
 @pytest.fixture(autouse=True)
 def _no_settings_but_the_tests_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in NAMES:
+    for name in (*NAMES, settings.ENV_FILE_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
 
-def test_without_any_setting_the_defaults_hold() -> None:
+def test_without_settings_the_defaults_apply() -> None:
     found = settings.load()
     assert found.kafka_bootstrap_servers == "localhost:9092"
     assert found.topic_prefix == ""
@@ -27,24 +27,26 @@ def test_without_any_setting_the_defaults_hold() -> None:
     assert found.jars_dir == Path(".rackstream/jars")
 
 
-def test_the_environment_goes_over_the_env_file_and_that_over_the_default(
+def test_the_environment_overrides_the_env_file_which_overrides_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    Path(".env").write_text("TOPIC_PREFIX=from-file-\nKAFKA_BOOTSTRAP_SERVERS=file:9092\n", encoding="utf-8")
+    Path(".env").write_text(
+        "TOPIC_PREFIX=from-file-\nKAFKA_BOOTSTRAP_SERVERS=file:9092\n", encoding="utf-8"
+    )
     monkeypatch.setenv("TOPIC_PREFIX", "from-environment-")
     found = settings.load()
     assert (found.topic_prefix, found.kafka_bootstrap_servers) == ("from-environment-", "file:9092")
     assert found.rackstream_home == Path(".rackstream")
 
 
-def test_the_jars_may_lie_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_the_jars_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RACKSTREAM_HOME", "/srv/rackstream")
     assert settings.load().jars_dir == Path("/srv/rackstream/jars")
     monkeypatch.setenv("RACKSTREAM_JARS", "/opt/jars")
     assert settings.load().jars_dir == Path("/opt/jars")
 
 
-def test_the_prefix_is_put_literally_before_a_topics_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_prefix_precedes_a_topics_name_literally(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOPIC_PREFIX", "load.7_x-")
     assert settings.load().topic(RACK_READINGS) == "load.7_x-rack-readings"
     monkeypatch.setenv("TOPIC_PREFIX", "")
@@ -66,24 +68,26 @@ def test_a_wrong_setting_is_named_with_its_value(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(PersonError) as error:
+    with pytest.raises(UserFacingError) as error:
         settings.load()
     assert str(error.value).startswith(f"a setting is wrong: {name}={value!r}: ")
     assert str(error.value).endswith("Correct it in the environment or in .env.")
 
 
-def test_every_wrong_setting_is_named_not_the_first_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "nowhere")
     monkeypatch.setenv("TOPIC_PREFIX", "a b")
-    with pytest.raises(PersonError, match=r"KAFKA_BOOTSTRAP_SERVERS='nowhere': .*; TOPIC_PREFIX='a b': "):
+    with pytest.raises(
+        UserFacingError, match=r"KAFKA_BOOTSTRAP_SERVERS='nowhere': .*; TOPIC_PREFIX='a b': "
+    ):
         settings.load()
 
 
-def test_a_list_of_brokers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_brokers_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "one:9092,two:19092")
     assert settings.load().kafka_bootstrap_servers == "one:9092,two:19092"
 
 
-def test_every_setting_says_what_it_is() -> None:
+def test_every_setting_has_a_description() -> None:
     assert all(field.description for field in settings.Settings.model_fields.values())
     assert inspect.getdoc(settings.Settings)

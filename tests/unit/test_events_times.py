@@ -1,10 +1,12 @@
-"""Moments: epoch milliseconds to the contract's text and back."""
+"""Moments: epoch milliseconds to the contract's text and back; durations as intervals."""
+
+from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from events.times import now_ms, to_ms, to_text
+from events.times import duration_ms, now_ms, to_interval, to_ms, to_text
 
 FIRST_MS = to_ms("0001-01-01T00:00:00.000Z")
 LAST_MS = to_ms("9999-12-31T23:59:59.999Z")
@@ -25,9 +27,8 @@ def test_a_moment_is_written_in_utc_with_milliseconds_and_z(epoch_ms: int, text:
     assert to_ms(text) == epoch_ms
 
 
-@settings(deadline=None)
 @given(st.integers(FIRST_MS, LAST_MS))
-def test_milliseconds_survive_the_way_to_text_and_back(epoch_ms: int) -> None:
+def test_milliseconds_survive_conversion_to_text_and_back(epoch_ms: int) -> None:
     assert to_ms(to_text(epoch_ms)) == epoch_ms
 
 
@@ -40,17 +41,33 @@ def test_milliseconds_survive_the_way_to_text_and_back(epoch_ms: int) -> None:
         ("1969-12-31T23:59:59.999900Z", -1),
     ],
 )
-def test_fewer_or_more_digits_of_a_second_are_read_and_cut_to_milliseconds(text: str, epoch_ms: int) -> None:
+def test_fewer_or_more_digits_of_a_second_are_read_as_milliseconds(
+    text: str, epoch_ms: int
+) -> None:
     assert to_ms(text) == epoch_ms
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Z", "2026-11-21T06:26:00", "2026-11-21T06:26:00+00:00", "2026-02-30T00:00:00Z", "now"]
+    "text",
+    ["", "Z", "2026-11-21T06:26:00", "2026-11-21T06:26:00+00:00", "2026-02-30T00:00:00Z", "now"],
 )
-def test_what_is_no_moment_in_utc_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_moment_in_utc_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         to_ms(text)
 
 
 def test_now_is_after_this_was_written() -> None:
     assert now_ms() > to_ms("2025-01-01T00:00:00Z")
+
+
+def test_a_duration_is_an_interval_in_its_largest_whole_unit() -> None:
+    durations = {
+        "10 minutes": timedelta(minutes=10),
+        "1 hour": timedelta(hours=1),
+        "90 minutes": timedelta(minutes=90),
+        "1 second": timedelta(seconds=1),
+        "1500 milliseconds": timedelta(seconds=1.5),
+        "0 milliseconds": timedelta(0),
+    }
+    assert [to_interval(duration) for duration in durations.values()] == list(durations)
+    assert duration_ms(timedelta(seconds=1.5)) == 1500

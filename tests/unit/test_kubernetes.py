@@ -1,4 +1,7 @@
-"""The manifests say what the code says: commands, options, files, ports, volumes. `make lint` checks their schema."""
+"""The manifests match the code: commands, options, files, ports, volumes.
+
+`make lint` checks their schema.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,6 +10,7 @@ import pytest
 import typer
 import yaml
 
+from spark_jobs.registry import JOBS
 from tests.support import ROOT
 from tests.unit.test_compose import APPS
 
@@ -56,21 +60,41 @@ def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
     program, command, *arguments = words
     group: Any = typer.main.get_command(APPS[program])
     known = {option for parameter in group.commands[command].params for option in parameter.opts}
-    assert {argument.partition("=")[0] for argument in arguments if argument.startswith("--")} <= known
+    assert {
+        argument.partition("=")[0] for argument in arguments if argument.startswith("--")
+    } <= known
     paths = [mount["mountPath"] for mount in container.get("volumeMounts", [])]
     for argument in arguments:
         _, _, path = argument.partition("=")
-        assert not path.startswith("/") or any(path.startswith(mounted) for mounted in paths), argument
+        assert not path.startswith("/") or any(path.startswith(mounted) for mounted in paths), (
+            argument
+        )
 
 
-@pytest.mark.parametrize("job", ["realtime", "micro-batch"])
+def test_the_drivers_list_no_job_and_run_each_once() -> None:
+    words = [
+        word
+        for name in ("real-time", "micro-batch")
+        for word in PODS[f"jobs/Deployment/{name}"]["containers"][0]["args"]
+    ]
+    assert not set(words) & set(JOBS)
+    assert {"--all-real-time", "--all-micro-batch"} <= set(words)
+    assert words.count("--no-dead-letters") == 1, "the pods may lie on different hosts"
+
+
+@pytest.mark.parametrize("job", ["real-time", "micro-batch"])
 def test_executors_find_their_driver_and_their_template(job: str) -> None:
     text = CONF.read_text(encoding="utf-8")
-    conf = dict(line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#"))
+    conf = dict(
+        line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")
+    )
     (driver,) = PODS[f"jobs/Deployment/{job}"]["containers"]
     service = MANIFESTS[f"jobs/Service/{job}"]["spec"]
     assert f"--conf=spark.driver.host={job}.rackstream.svc" in driver["args"]
-    assert service["selector"] == MANIFESTS[f"jobs/Deployment/{job}"]["spec"]["selector"]["matchLabels"]
+    assert (
+        service["selector"]
+        == MANIFESTS[f"jobs/Deployment/{job}"]["spec"]["selector"]["matchLabels"]
+    )
     ports = {int(conf["spark.driver.port"]), int(conf["spark.blockManager.port"])}
     assert {port["port"] for port in service["ports"]} == ports
     assert ports <= {port["containerPort"] for port in driver["ports"]}

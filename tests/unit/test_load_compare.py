@@ -1,27 +1,27 @@
-"""Intervals and verdicts, on samples worked out by hand."""
+"""Intervals and verdicts, checked against values computed by hand."""
 
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from events.cli import PersonError
+from events.cli import UserFacingError
 from loadtest.measure.gates import Gate
 from loadtest.measure.latency import Percentiles
-from loadtest.measure.result import PointResult, Run, Saved
+from loadtest.measure.result import PointResult, Run, SavedRun
 from loadtest.reports import performance
-from loadtest.reports.compare import Difference, compare, interval, only
+from loadtest.reports.compare import Difference, compare, interval, select_variant
 
 
-def point(label: str, p99: float, repeat: int = 0, holds: bool = True) -> PointResult:
+def point(label: str, p99: float, repeat: int = 0, passed: bool = True) -> PointResult:
     latency = Percentiles(count=500, p50=p99 / 2, p95=p99, p99=p99, p999=p99, max=p99)
     return PointResult(
-        label=label, variant="", rate=100, repeat=repeat, jobs=("overheating",), trigger="real-time", began="",
-        gates=[Gate("a gate", holds, "so")], from_schedule=latency,
+        label=label, variant="", rate=100, repeat=repeat, jobs=("overheating",),
+        trigger="real-time", began="", gates=[Gate("a gate", passed, "so")], from_schedule=latency,
     )  # fmt: skip
 
 
-def saved(*points: PointResult, capacity: dict[str, float | None] | None = None) -> Saved:
+def saved(*points: PointResult, capacity: dict[str, float | None] | None = None) -> SavedRun:
     run = Run(
         name="a",
         description="",
@@ -30,48 +30,45 @@ def saved(*points: PointResult, capacity: dict[str, float | None] | None = None)
         points=1,
         capacity=capacity or {},
     )
-    return Saved(run=run, points=list(points), folder=Path())
+    return SavedRun(run=run, points=list(points), folder=Path())
 
 
-def test_the_interval_of_three_repeats() -> None:
+def test_intervals_of_two_and_three_repeats_are_students() -> None:
     # Mean 20, standard deviation 2, t = 4.303: 4.303 * 2 / sqrt(3) = 4.969.
     found = interval([18, 20, 22])
     assert (found.mean, found.repeats) == (20, 3)
     assert found.low == pytest.approx(15.031, abs=0.001)
     assert found.high == pytest.approx(24.969, abs=0.001)
-
-
-def test_the_interval_of_two_repeats_is_wide() -> None:
     # Standard deviation sqrt(2), t = 12.706: 12.706 * sqrt(2) / sqrt(2).
     assert interval([9, 11]).high == pytest.approx(22.706)
 
 
-def test_one_repeat_has_no_interval_and_none_is_an_error() -> None:
+def test_one_repeat_has_no_interval_and_no_repeat_is_an_error() -> None:
     assert str(interval([7])) == "7 (one repeat)"
     with pytest.raises(ValueError, match="nothing was measured"):
         interval([])
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "verdict"),
-    [
-        ([100, 101, 99], [200, 201, 199], "B is 2.00 times A"),
-        ([200, 201, 199], [100, 101, 99], "B is 0.50 times A"),
-        ([100, 101, 99], [120, 121, 119], "no difference"),  # apart, but by less than a quarter
-        ([100, 101, 99], [78, 79, 77], "B is 0.78 times A"),  # the same whichever is named first
-        ([78, 79, 77], [100, 101, 99], "B is 1.28 times A"),
-        ([100, 300, 200], [400, 200, 300], "no difference"),  # half as much again, but they overlap
-        ([100, 101, 99], [1000], "cannot be told of one repeat"),
-    ],
-)
-def test_a_difference_is_a_quarter_and_beyond_the_intervals(
-    a: list[float], b: list[float], verdict: str
-) -> None:
-    assert Difference("x", "p99 ms", interval(a), interval(b)).verdict == verdict
+VERDICTS: list[tuple[list[float], list[float], str]] = [
+    ([100, 101, 99], [200, 201, 199], "B is 2.00 times A"),
+    ([200, 201, 199], [100, 101, 99], "B is 0.50 times A"),
+    ([100, 101, 99], [120, 121, 119], "no difference"),  # less than 25 %
+    ([100, 101, 99], [78, 79, 77], "B is 0.78 times A"),  # the same in reverse
+    ([78, 79, 77], [100, 101, 99], "B is 1.28 times A"),
+    ([100, 300, 200], [400, 200, 300], "no difference"),  # the intervals overlap
+    ([100, 101, 99], [1000], "one repeat: cannot compare"),
+]
 
 
-def test_points_are_compared_by_label_and_invalid_ones_count_for_nothing() -> None:
-    a = saved(point("x", 10), point("x", 12, 1), point("x", 900, 2, holds=False), point("only a", 1))
+def test_a_difference_is_at_least_25_percent_and_outside_the_intervals() -> None:
+    found = [Difference("x", "p99 ms", interval(a), interval(b)).verdict for a, b, _ in VERDICTS]
+    assert found == [verdict for *_, verdict in VERDICTS]
+
+
+def test_valid_points_are_compared_by_label() -> None:
+    a = saved(
+        point("x", 10), point("x", 12, 1), point("x", 900, 2, passed=False), point("only a", 1)
+    )
     b = saved(point("x", 11), point("only b", 1))
     assert [(d.label, d.metric, d.a.mean, d.a.repeats, d.b.mean) for d in compare(a, b)] == [
         ("x", "p50 ms", 5.5, 2, 5.5),
@@ -85,36 +82,43 @@ def test_variants_of_one_run_can_be_compared() -> None:
           (("slow", (40, 42)), ("slower", (90, 91))) for repeat, p99 in enumerate(p99s))
     )  # fmt: skip
     found = [
-        (d.label, d.metric, d.a.mean, d.b.mean) for d in compare(only(both, "slow"), only(both, "slower"))
+        (d.label, d.metric, d.a.mean, d.b.mean)
+        for d in compare(select_variant(both, "slow"), select_variant(both, "slower"))
     ]
     assert found[1] == ("100/s", "p99 ms", 41, 90.5)
-    with pytest.raises(PersonError, match="has no variant 'fast'"):
-        only(both, "fast")
+    with pytest.raises(UserFacingError, match="has no variant 'fast'"):
+        select_variant(both, "fast")
 
 
 TABLE = "| run | point |\n|---|---|\n| b | old |\n| a | old |"
 PAGE = f"# Words\n\n{performance.BEGIN}\n{TABLE}\n{performance.END}\nMore.\n"
 
 
-def test_the_pages_rows_of_a_run_are_replaced_and_the_others_stay() -> None:
-    rows = performance.rows(saved(point("x", 10), point("x", 12, 1), point("y", 1, holds=False)))
+def test_a_runs_rows_are_replaced_and_other_rows_stay() -> None:
+    rows = performance.rows(saved(point("x", 10), point("x", 12, 1), point("y", 1, passed=False)))
     text = performance.with_rows(PAGE, "a", rows)
     assert text == PAGE.replace(
         "| b | old |\n| a | old |\n",
         "| a | x | p50 ms: 5.5 (-0.853 to 11.9, 2 repeats); p99 ms: 11 (-1.71 to 23.7, 2 repeats) "
         "| 2 of 2 | 2026-11-21 |\n"
-        "| a | y | invalid: not so: a gate (so) | 0 of 1 | 2026-11-21 |\n"
+        "| a | y | INVALID: a gate (so) | 0 of 1 | 2026-11-21 |\n"
         "| b | old |\n",
     )
 
 
-def test_a_capacity_has_its_row() -> None:
+def test_a_capacity_row_names_the_sustained_and_the_failed_rate() -> None:
     (row,) = performance.rows(saved(capacity={"": 28_500.0}))
     assert row == "| a | capacity | 28,500 events/s | | 2026-11-21 |"
     row, *_ = performance.rows(saved(point("100/s", 10), capacity={"": 50.0}))
-    assert row == "| a | capacity | 50 events/s; 100 did not hold | | 2026-11-21 |"
+    assert row == "| a | capacity | 50 events/s; 100 not sustained | | 2026-11-21 |"
 
 
-def test_a_page_without_a_place_for_rows_is_refused() -> None:
-    with pytest.raises(PersonError, match="the page has no place for rows"):
+def test_a_missed_target_is_in_the_row() -> None:
+    missed = replace(point("x", 10), missed_targets=["p99 10 ms, target 9 ms"])
+    (row,) = performance.rows(saved(missed))
+    assert "p99 ms: 10 (one repeat); TARGET MISSED: p99 10 ms, target 9 ms | 1 of 1 |" in row
+
+
+def test_a_page_without_marks_for_rows_is_refused() -> None:
+    with pytest.raises(UserFacingError, match="the page has no marks for rows"):
         performance.with_rows("# Words\n", "a", [])

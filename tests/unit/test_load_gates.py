@@ -1,80 +1,120 @@
-"""Each gate closes on its own fault, and on no other."""
+"""Each gate fails on its own fault, and on no other; targets name what a valid point missed."""
 
-import pytest
 from msgspec.structs import replace
 
 from loadtest.measure.gates import Findings, gates, is_valid
-from loadtest.plan import Gates
+from loadtest.measure.latency import Percentiles
+from loadtest.measure.result import PointResult
+from loadtest.measure.targets import missed_targets
+from loadtest.plan import Gates, Targets
 
 GOOD = Findings(
-    sent=1000, acknowledged=1000, held=1000, unread=0, missing=0, wrong=0, expected=40,
-    slip_p99_ms=8.0, tail_s=0.4, latencies=500,
+    sent=1000, acknowledged=1000, stored=1000, unread=0, missing=0, wrong=0, expected=40,
+    schedule_lag_p99_ms=8.0, tail_s=0.4, latencies=500,
 )  # fmt: skip
-BOUNDS = Gates(slip_ms=100, tail_s=5, outputs=100)
+LIMITS = Gates(schedule_lag_ms=100, tail_s=5, min_latencies=100)
 
 
-def failed(found: Findings, bounds: Gates = BOUNDS, trigger: str = "real-time") -> list[str]:
-    return [gate.name for gate in gates(found, bounds, trigger) if gate.holds is False]
+def reasons(found: Findings, limits: Gates = LIMITS, trigger: str = "real-time") -> list[str]:
+    return [gate.reason for gate in gates(found, limits, trigger) if gate.passed is False]
 
 
 def test_a_good_point_passes_all_gates() -> None:
-    checks = gates(GOOD, BOUNDS, "real-time")
+    checks = gates(GOOD, LIMITS, "real-time")
     assert is_valid(checks)
-    assert [gate.holds for gate in checks] == [True] * 6
+    assert [gate.passed for gate in checks] == [True] * 6
 
 
-@pytest.mark.parametrize(
-    ("changes", "gate"),
-    [
-        ({"acknowledged": 999}, "all sent records are in the topics, once"),
-        ({"held": 999}, "all sent records are in the topics, once"),
-        ({"held": 1001}, "all sent records are in the topics, once"),
-        ({"unread": 1}, "all that was sent was drained"),
-        ({"missing": 1}, "the outputs are those of the truth"),
-        ({"wrong": 1}, "the outputs are those of the truth"),
-        ({"expected": 0}, "the outputs are those of the truth"),
-        ({"slip_p99_ms": 100.1}, "the generator kept its schedule"),
-        ({"tail_s": 5.1}, "the tail is short"),
-        ({"tail_s": None}, "the tail is short"),
-        ({"latencies": 99}, "there is a distribution"),
-    ],
-)
-def test_a_fault_closes_its_own_gate(changes: dict[str, object], gate: str) -> None:
-    assert failed(replace(GOOD, **changes)) == [gate]
+NOT_ONCE = "the topics do not hold each record once"
 
 
-def test_where_spark_tells_no_offsets_missing_outputs_say_that_it_was_not_drained() -> None:
-    found = replace(GOOD, unread=None, missing=2)
-    assert failed(found) == ["all that was sent was drained", "the outputs are those of the truth"]
+FAULTS: list[tuple[dict[str, object], str]] = [
+    ({"acknowledged": 999}, f"{NOT_ONCE} (1,000 sent, 999 acknowledged, 1,000 stored)"),
+    ({"stored": 999}, f"{NOT_ONCE} (1,000 sent, 1,000 acknowledged, 999 stored)"),
+    ({"stored": 1001}, f"{NOT_ONCE} (1,000 sent, 1,000 acknowledged, 1,001 stored)"),
+    ({"unread": 1}, "the jobs did not read all records (1 of 1,000 unread)"),
+    ({"missing": 1}, "output differs from the truth (40 expected, 1 missing, 0 wrong)"),
+    ({"wrong": 1}, "output differs from the truth (40 expected, 0 missing, 1 wrong)"),
+    ({"expected": 0}, "output differs from the truth (0 expected, 0 missing, 0 wrong)"),
+    (
+        {"schedule_lag_p99_ms": 19_071.0},
+        "producer fell behind schedule (p99 19.1 s, limit 100 ms)",
+    ),
+    (
+        {"tail_s": 5.1},
+        "the last output came too late (5.1 s after the last record, limit 5 s)",
+    ),
+    ({"tail_s": None}, "no output came (no output)"),
+    ({"latencies": 99}, "too few latencies (99, at least 100 needed)"),
+]
 
 
-def test_what_cannot_be_asked_is_neither_held_nor_failed() -> None:
-    checks = gates(replace(GOOD, unread=None, missing=None, wrong=None), BOUNDS, "real-time")
-    assert [gate.name for gate in checks if gate.holds is None] == [
-        "all that was sent was drained",
-        "the outputs are those of the truth",
+def test_each_fault_fails_one_gate_with_its_reason() -> None:
+    found = [(changes, reasons(replace(GOOD, **changes))) for changes, _ in FAULTS]
+    assert found == [(changes, [reason]) for changes, reason in FAULTS]
+
+
+def test_without_offsets_missing_outputs_mean_unread_records() -> None:
+    assert reasons(replace(GOOD, unread=None, missing=2)) == [
+        "the jobs did not read all records (2 of 40 outputs missing)",
+        "output differs from the truth (40 expected, 2 missing, 0 wrong)",
+    ]
+
+
+def test_a_gate_that_cannot_be_checked_neither_passes_nor_fails() -> None:
+    checks = gates(replace(GOOD, unread=None, missing=None, wrong=None), LIMITS, "real-time")
+    assert [gate.name for gate in checks if gate.passed is None] == [
+        "all records read",
+        "output matches the truth",
     ]
     assert is_valid(checks)
 
 
-def test_records_that_only_move_watermarks_are_held_but_not_sent() -> None:
-    assert failed(replace(GOOD, held=1002, flushes=2)) == []
+def test_flush_records_are_stored_but_not_sent() -> None:
+    assert reasons(replace(GOOD, stored=1002, flushes=2)) == []
 
 
-def test_a_run_that_sent_nothing_is_none() -> None:
-    found = replace(GOOD, sent=0, acknowledged=0, held=0)
-    assert failed(found) == ["all sent records are in the topics, once"]
+def test_a_point_that_sent_nothing_is_invalid() -> None:
+    found = replace(GOOD, sent=0, acknowledged=0, stored=0)
+    assert reasons(found) == [f"{NOT_ONCE} (0 sent, 0 acknowledged, 0 stored)"]
 
 
-def test_a_catch_up_has_neither_schedule_nor_tail_nor_latencies() -> None:
-    checks = gates(replace(GOOD, slip_p99_ms=None, tail_s=900, latencies=None), BOUNDS, "micro-batch")
+def test_a_catch_up_has_no_gates_for_schedule_tail_and_latencies() -> None:
+    found = replace(GOOD, schedule_lag_p99_ms=None, tail_s=900, latencies=None)
+    checks = gates(found, LIMITS, "micro-batch")
     assert len(checks) == 3
     assert is_valid(checks)
 
 
-@pytest.mark.parametrize(
-    ("trigger", "tail_s", "holds"),
-    [("real-time", 11, False), ("micro-batch", 11, True), ("micro-batch", 91, False)],
-)
-def test_micro_batches_may_have_the_longer_tail(trigger: str, tail_s: float, holds: bool) -> None:
-    assert (failed(replace(GOOD, tail_s=tail_s), Gates(), trigger) == []) is holds
+def test_micro_batches_have_more_time_for_the_last_output() -> None:
+    tails = [("real-time", 11), ("micro-batch", 11), ("micro-batch", 91)]
+    passed = [
+        reasons(replace(GOOD, tail_s=tail_s), Gates(), trigger) == [] for trigger, tail_s in tails
+    ]
+    assert passed == [False, True, False]
+
+
+def test_a_missed_target_is_named_with_its_value_and_an_unmeasured_one_is_missed() -> None:
+    point = PointResult(
+        label="x", variant="", rate=1000, repeat=0, jobs=("overheating",), trigger="real-time",
+        began="", gates=[], lag_slope=10.0, warm_throughput_per_s=79_000,
+        from_schedule=Percentiles(count=9, p50=15, p95=40, p99=60.5, p999=90, max=2100),
+    )  # fmt: skip
+    targets = Targets(
+        p50_ms=15, p99_ms=60, max_ms=2000, warm_records_per_s=80_000, lag_growth=0.009
+    )
+    assert missed_targets(point, targets) == [
+        "p99 60.5 ms, target 60 ms",
+        "max 2.1 s, target 2.0 s",
+        "warm throughput 79,000 records/s, target 80,000 records/s",
+        "lag grows by 10 records/s, target at most 9",
+    ]
+    unmeasured = replace(point, from_schedule=None, warm_throughput_per_s=None, lag_slope=None)
+    assert missed_targets(unmeasured, targets) == [
+        "p50 not measured, target 15 ms",
+        "p99 not measured, target 60 ms",
+        "max not measured, target 2.0 s",
+        "warm throughput not measured, target 80,000 records/s",
+        "lag growth not measured",
+    ]
+    assert missed_targets(unmeasured, Targets()) == []

@@ -1,10 +1,10 @@
-"""A load plan says what runs, in which order; what is wrong in it is named with its line."""
+"""A load plan defines points in running order; a mistake in it is named with its line."""
 
 from pathlib import Path
 
 import pytest
 
-from events.cli import PersonError
+from events.cli import UserFacingError
 from loadtest import commands
 from loadtest.plan import load_plan, points, variants, without_engines
 from producer.scenario import load_scenario
@@ -19,104 +19,114 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
-def test_the_plans_that_are_here_can_be_run(path: Path, tmp_path: Path) -> None:
-    planned = list(points(load_plan(path)))
-    assert len({point.folder for point in planned}) == len(planned) > 0
-    for point in planned:
-        commands.write_scenario(point, tmp_path)
-        load_scenario(tmp_path / commands.SCENARIO, {}, [])
+def test_every_plan_of_the_project_is_valid(tmp_path: Path) -> None:
+    assert len(PLANS) > 20
+    for path in PLANS:
+        planned = list(points(load_plan(path)))
+        assert len({point.folder for point in planned}) == len(planned) > 0, path
+        for point in planned:
+            commands.write_scenario(point, tmp_path)
+            load_scenario(tmp_path / commands.SCENARIO, {}, [])
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("jobs: [overheating]\nrate: 0\n", "line 2 of the load plan {} (rate): "),
-        (
-            "jobs: [overheating]\n\nrates: 5\n",
-            "line 3 of the load plan {}: Object contains unknown field `rates`.",
-        ),
-        ("rate: 5\n", "line 1 of the load plan {}: Object missing required field `jobs`."),
-        (
-            "jobs: [overheeting]\n",
-            "line 1 of the load plan {} (jobs[0]): there is no job 'overheeting', but ",
-        ),
-        (
-            "rate: 5\njobs: []\ntruth: false\n",
-            "line 2 of the load plan {} (jobs): without any only the sending is ",
-        ),
-        (
-            "jobs: []\ncount: 5\n",
-            "line 1 of the load plan {} (jobs): without any there is nothing to compare: ",
-        ),
-        (
-            "jobs: [overheating]\nsender: producer-performance\n",
-            "line 2 of the load plan {} (sender): only a plan without jobs has others.",
-        ),
-        (
-            "jobs: [overheating]\nvariants:\n  - name: a\n    senders: 2\n",
-            "line 4 of the load plan {} (variants[0].senders): only a plan without jobs has others.",
-        ),
-        (
-            "jobs: [archive]\ntrigger: micro-batch\n",
-            "(jobs[0]): archive writes files, which nothing here can follow.",
-        ),
-        (
-            "jobs:\n  - ad_attribution\ntrigger: real-time\n",
-            "line 3 of the load plan {} (trigger): ad_attribution cannot run as real-time.",
-        ),
-        (
-            "jobs: [overheating]\nvariants:\n  - name: a\n  - name: b\n    trigger: never\n",
-            "line 5 of the load plan {} (variants[1].trigger): ",
-        ),
-        (
-            "jobs: [overheating]\nvariants:\n  - name: a\n  - name: a\n",
-            "line 4 of the load plan {} (variants[1].name): there is another variant 'a'.",
-        ),
-        (
-            "jobs: [overheating]\ntrigger: micro-batch\nfaults:\n  - {fault: latte}\n",
-            "line 4 of the load plan {} (faults[0].fault): ",
-        ),
-        (
-            "jobs: [overheating]\ncount: 9\nkill_at: 0.5\n",
-            "line 3 of the load plan {} (kill_at): only a catch-up (count) in micro-batches is killed.",
-        ),
-        ("jobs: [rack_temperature]\nengine: flink\n", "(jobs): flink has one job, overheating."),
-        (
-            "jobs: [overheating]\nengine: quix\ntrigger: micro-batch\n",
-            "(trigger): quix has no micro-batches.",
-        ),
-        (
-            "jobs: [overheating]\nengine: flink\nconf: {a: b}\n",
-            "(conf): it is Spark's, and means nothing to flink.",
-        ),
-        (
-            "jobs: [rack_temperature]\noptions: [--window=ten minutes]\n",
-            "line 2 of the load plan {} (options): '--window=ten minutes' is not of the form --window=10 minutes.",
-        ),
-        (
-            "jobs: [overheating]\ncapacity:\n  low: 10\n  high: 5\n  p99_ms: 1\n",
-            "line 3 of the load plan {} (capacity.low): it is not below high, 5.",
-        ),
-        ("jobs: [overheating\n", "the load plan {} is not YAML"),
-    ],
-)
-def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
-    path = written(tmp_path, text)
-    with pytest.raises(PersonError) as error:
-        load_plan(path)
-    assert complaint.format(path) in str(error.value)
+MISTAKES = [
+    ("jobs: [overheating]\nrate: 0\n", "line 2 of the load plan {} (rate): "),
+    (
+        "jobs: [overheating]\n\nrates: 5\n",
+        "line 3 of the load plan {}: Object contains unknown field `rates`.",
+    ),
+    ("rate: 5\n", "line 1 of the load plan {}: Object missing required field `jobs`."),
+    (
+        "jobs: [overheeting]\n",
+        "line 1 of the load plan {} (jobs[0]): unknown job 'overheeting'; the jobs are ",
+    ),
+    (
+        "rate: 5\njobs: []\ntruth: false\n",
+        "line 2 of the load plan {} (jobs): a plan without jobs measures only sending, ",
+    ),
+    (
+        "jobs: []\ncount: 5\n",
+        "line 1 of the load plan {} (jobs): a plan without jobs has no output to compare: ",
+    ),
+    (
+        "jobs: [overheating]\nsender: producer-performance\n",
+        "line 2 of the load plan {} (sender): only a plan without jobs can change the sender.",
+    ),
+    (
+        "jobs: [overheating]\nvariants:\n  - name: a\n    senders: 2\n",
+        "line 4 of the load plan {} (variants[0].senders): only a plan without jobs can have ",
+    ),
+    (
+        "jobs: [archive]\ntrigger: micro-batch\n",
+        "(jobs[0]): archive writes files, which load plans cannot observe.",
+    ),
+    (
+        "jobs:\n  - ad_attribution\ntrigger: real-time\n",
+        "line 3 of the load plan {} (trigger): ad_attribution does not support real-time.",
+    ),
+    (
+        "jobs: [overheating]\nvariants:\n  - name: a\n  - name: b\n    trigger: never\n",
+        "line 5 of the load plan {} (variants[1].trigger): ",
+    ),
+    (
+        "jobs: [overheating]\nvariants:\n  - name: a\n  - name: a\n",
+        "line 4 of the load plan {} (variants[1].name): another variant has the name 'a'.",
+    ),
+    (
+        "jobs: [overheating]\ntrigger: micro-batch\nfaults:\n  - {fault: latte}\n",
+        "line 4 of the load plan {} (faults[0].fault): ",
+    ),
+    (
+        "jobs: [overheating]\ncount: 9\nkill_at: 0.5\n",
+        "line 3 of the load plan {} (kill_at): only micro-batch jobs can be killed.",
+    ),
+    (
+        "jobs: [overheating]\ntrigger: micro-batch\ncount: 9\nkill_at: [0.5, 0.6]\n",
+        "line 4 of the load plan {} (kill_at): a catch-up (count) is killed once.",
+    ),
+    ("jobs: [rack_temperature]\nengine: flink\n", "(jobs): flink runs one job, overheating."),
+    (
+        "jobs: [overheating]\nengine: quix\ntrigger: micro-batch\n",
+        "(trigger): quix has no micro-batches.",
+    ),
+    (
+        "jobs: [overheating]\nengine: flink\nconf: {a: b}\n",
+        "(conf): only Spark has this setting, flink does not.",
+    ),
+    (
+        "jobs: [rack_temperature]\noptions: [--window=ten minutes]\n",
+        "line 2 of the load plan {} (options): '--window=ten minutes' is not of the form "
+        "--window=10 minutes.",
+    ),
+    (
+        "jobs: [overheating]\ncapacity:\n  low: 10\n  high: 5\n  p99_ms: 1\n",
+        "line 3 of the load plan {} (capacity.low): low must be below high, 5.",
+    ),
+    ("jobs: [overheating\n", "the load plan {} is not YAML"),
+]
 
 
-def test_a_plan_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_mistake_is_named_with_its_line(tmp_path: Path) -> None:
+    path, missed = tmp_path / "plan.yaml", []
+    for text, problem in MISTAKES:
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(UserFacingError) as error:
+            load_plan(path)
+        if problem.format(path) not in str(error.value):
+            missed.append((problem, str(error.value)))
+    assert missed == []
+
+
+def test_a_missing_plan_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        PersonError, match=r"no.yaml cannot be read \(No such file or directory\): check PLAN\."
+        UserFacingError, match=r"no.yaml cannot be read \(No such file or directory\): check PLAN\."
     ):
         load_plan(tmp_path / "no.yaml")
 
 
-def test_variants_run_forwards_and_backwards_in_turn(tmp_path: Path) -> None:
-    text = "jobs: [overheating]\nrate: [100, 200]\nrepeats: 2\nvariants: [{name: a}, {name: b, racks: 7}]\n"
+def test_variants_run_forwards_and_backwards_alternately(tmp_path: Path) -> None:
+    variants = "variants: [{name: a}, {name: b, racks: 7}]\n"
+    text = "jobs: [overheating]\nrate: [100, 200]\nrepeats: 2\n" + variants
     planned = list(points(load_plan(written(tmp_path, text))))
     assert [(p.repeat, p.rate, p.variant) for p in planned] == [
         (0, 100, "a"), (0, 100, "b"), (0, 200, "a"), (0, 200, "b"),
@@ -127,25 +137,33 @@ def test_variants_run_forwards_and_backwards_in_turn(tmp_path: Path) -> None:
 
 
 def test_a_point_sends_its_load_for_warm_up_and_duration(tmp_path: Path) -> None:
-    text = "jobs: [ad_attribution, user_totals]\ntrigger: micro-batch\nrate: 50\nwarm_up: 3\nduration: 7\nflush: true\n"
+    text = (
+        "jobs: [ad_attribution, user_totals]\ntrigger: micro-batch\nrate: 50\n"
+        "warm_up: 3\nduration: 7\nflush: true\nkill_at: [0.5, 0.2]\n"
+    )
     (point,) = points(load_plan(written(tmp_path, text)))
     assert point.records == 500
+    assert point.settings.kills == (0.2, 0.5)
     scenario = commands.scenario(point)
-    assert (scenario["streams"], scenario["rate"], scenario["duration"]) == (("clicks", "actions"), 50, 10)
+    assert (scenario["streams"], scenario["rate"], scenario["duration"]) == (
+        ("clicks", "actions"),
+        50,
+        10,
+    )
     assert "--flush" in commands.producer(point, tmp_path)
     command = commands.jobs(point, tmp_path)
     assert command[:4] == ["spark_jobs", "run", "ad_attribution", "user_totals"]
     assert "--trigger=micro-batch" in command
 
 
-def test_a_catch_up_sends_a_count_as_fast_as_can_be_and_its_jobs_end(tmp_path: Path) -> None:
+def test_a_catch_up_sends_a_count_at_full_speed_and_its_jobs_end(tmp_path: Path) -> None:
     text = "jobs: [overheating]\ntrigger: micro-batch\ncount: 5000\nrate: [1, 2]\n"
     (point,) = points(load_plan(written(tmp_path, text)))
     scenario = commands.scenario(point)
     assert (scenario["rate"], scenario["count"]) == ("max", 5000)
     assert "duration" not in scenario
     assert "--trigger=available-now" in commands.jobs(point, tmp_path)
-    assert point.label == "5,000 at once"
+    assert point.label == "backlog of 5,000"
 
 
 def test_a_catch_up_in_real_time_mode_does_not_end_by_itself(tmp_path: Path) -> None:
@@ -162,25 +180,29 @@ def test_a_variant_may_be_a_catch_up_of_its_own_count(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_variants_of_engines_that_are_missing_are_left_out(tmp_path: Path) -> None:
+def test_variants_of_missing_engines_are_left_out(tmp_path: Path) -> None:
     text = "jobs: [overheating]\nvariants:\n  - name: spark\n  - {name: it, engine: flink}\n"
     plan = load_plan(written(tmp_path, text))
-    left, absent = without_engines(plan, {"flink", "quix"})
-    assert ([name for name, _ in variants(left)], absent) == (["spark"], ["it"])
-    with pytest.raises(PersonError, match="none of the plan's engines"):
+    remaining, absent = without_engines(plan, {"flink", "quix"})
+    assert ([name for name, _ in variants(remaining)], absent) == (["spark"], ["it"])
+    with pytest.raises(UserFacingError, match="none of the plan's engines"):
         without_engines(plan, {"flink", "spark"})
-    alone = load_plan(written(tmp_path, "jobs: [overheating]\n"))
-    assert without_engines(alone, {"flink"}) == (alone, [])
+    without_variants = load_plan(written(tmp_path, "jobs: [overheating]\n"))
+    assert without_engines(without_variants, {"flink"}) == (without_variants, [])
 
 
-def test_the_truth_has_the_alerts_of_the_rules_that_run(tmp_path: Path) -> None:
+def test_the_truth_has_the_alerts_of_the_running_rules(tmp_path: Path) -> None:
     (point,) = points(load_plan(written(tmp_path, "jobs: [weak_signal, overheating]\n")))
     assert "--alerts-of=weak-signal,rack-overheating" in commands.producer(point, tmp_path)
     (other,) = points(load_plan(written(tmp_path, "jobs: [rack_temperature]\n")))
-    assert not any(option.startswith("--alerts-of") for option in commands.producer(other, tmp_path))
+    assert not any(
+        option.startswith("--alerts-of") for option in commands.producer(other, tmp_path)
+    )
 
 
-def test_a_job_that_reads_what_jobs_write_is_refused(tmp_path: Path) -> None:
+def test_a_job_that_reads_other_jobs_output_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "trigger: micro-batch\njobs:\n  - site_outage\n")
-    with pytest.raises(PersonError, match=r"line 3 .*\(jobs\[0\]\): site_outage reads what other jobs write"):
+    with pytest.raises(
+        UserFacingError, match=r"line 3 .*\(jobs\[0\]\): site_outage reads other jobs' output"
+    ):
         load_plan(path)

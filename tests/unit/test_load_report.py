@@ -1,4 +1,4 @@
-"""A run's report shows what is valid in numbers, what is not with its reason, and what there is at an early end."""
+"""A run's report shows valid points in numbers and invalid ones with their reason."""
 
 import csv
 import re
@@ -15,17 +15,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from broker.server import RunningBroker
-from events.cli import PersonError
+from events.cli import UserFacingError
 from loadtest import run as running
 from loadtest.measure.gates import Gate
 from loadtest.measure.latency import Percentiles
 from loadtest.measure.result import RESULT, RUN, PointResult, Process, Run, load, save
-from loadtest.needs import Needs
 from loadtest.plan import Point, load_plan
-from loadtest.point import Bench
+from loadtest.point import RunContext
 from loadtest.reports import plots
 from loadtest.reports.performance import rows
 from loadtest.reports.report import write_report
+from loadtest.resources import Resources
 
 GOOD, BAD = Gate("a gate", True, "all of it"), Gate("the counts are right", False, "7 missing")
 PLAN = "description: A plan.\njobs: [overheating]\nrate: [100, 200]\nrepeats: 2\n"
@@ -44,8 +44,8 @@ def result(
     )  # fmt: skip
 
 
-def left(folder: Path, *points: PointResult, ended: str = "") -> Path:
-    """Leave behind what a run of these points leaves."""
+def write_run(folder: Path, *points: PointResult, ended: str = "") -> Path:
+    """Write the folder of a run with these points."""
     folder.mkdir(exist_ok=True)
     save(
         Run(
@@ -58,11 +58,11 @@ def left(folder: Path, *points: PointResult, ended: str = "") -> Path:
         own = folder / "points" / point.folder
         own.mkdir(parents=True)
         save(point, own / RESULT)
-        raw(own)
+        write_series(own)
     return folder
 
 
-def raw(own: Path) -> None:
+def write_series(own: Path) -> None:
     times = {
         "topic": ["alerts"] * 3,
         "scheduled_ms": [0, 500, 1500],
@@ -77,17 +77,18 @@ def raw(own: Path) -> None:
         encoding="utf-8",
     )
     (own / "samples.csv").write_text(
-        "epoch_s,program,cpu_percent,rss_mib\n1.0,broker,5,300\n1.5,broker,6,301\n", encoding="utf-8"
+        "epoch_s,program,cpu_percent,rss_mib\n1.0,broker,5,300\n1.5,broker,6,301\n",
+        encoding="utf-8",
     )
 
 
-def test_the_page_stands_alone_and_has_all_plots(tmp_path: Path) -> None:
-    folder = left(tmp_path / "run", result(100), result(200))
+def test_the_page_is_self_contained_and_has_all_plots(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", result(100), result(200))
     page = write_report(folder).read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 10
     assert {file.stem for file in folder.glob("*.png")} == {
-        "latency-over-rate", "ecdf", "latency-over-time", "lag", "batches", "state", "cpu", "memory",
-        "cpu-over-time", "memory-over-time",
+        "latency-over-rate", "ecdf", "latency-over-time", "lag", "batches", "state", "cpu",
+        "memory", "cpu-over-time", "memory-over-time",
     }  # fmt: skip
     assert not re.search(r'(src|href)="(?!data:)', page)
     assert "http" not in re.sub(r"base64,[^\"]*", "", page)
@@ -98,7 +99,7 @@ def test_the_page_stands_alone_and_has_all_plots(tmp_path: Path) -> None:
     assert "2 (of a kind)" in page
 
 
-def test_costs_over_growing_work_have_their_slopes(tmp_path: Path) -> None:
+def test_growing_costs_have_slopes(tmp_path: Path) -> None:
     points = [
         msgspec.structs.replace(
             result(100, repeat=repeat, variant=f"{racks}"), racks=racks, checkpoint_mib=racks / 20,
@@ -107,7 +108,7 @@ def test_costs_over_growing_work_have_their_slopes(tmp_path: Path) -> None:
         )
         for racks in (100, 1000, 10_000) for repeat in (0, 1)
     ]  # fmt: skip
-    folder = left(tmp_path / "run", *points, result(200, BAD, variant="7"))
+    folder = write_run(tmp_path / "run", *points, result(200, BAD, variant="7"))
     write_report(folder)
     with (folder / "growth.csv").open(encoding="utf-8") as file:
         assert list(csv.reader(file)) == [
@@ -120,14 +121,14 @@ def test_costs_over_growing_work_have_their_slopes(tmp_path: Path) -> None:
     assert (folder / "growth.png").exists()
     first, *_, last = rows(load(folder))[1:]
     assert (
-        "| 100 100/s | recovery s: 12 (-13.4 to 37.4, 2 repeats); jobs MiB: 600 (594 to 607, 2 repeats); checkpoint"
-        in first
+        "| 100 100/s | recovery s: 12 (-13.4 to 37.4, 2 repeats); "
+        "jobs MiB: 600 (594 to 607, 2 repeats); checkpoint" in first
     )
     assert last.endswith("recovery s: 0.00; jobs MiB: 0.00; checkpoint MiB: 1.00 | | 2026-11-21 |")
 
 
 def bars(plot: Callable[[Axes], bool]) -> list[tuple[str, float, float]]:
-    """Draw, and return the bars: to which label each belongs, from where and how far it goes."""
+    """Draw, and return each bar's label, start and length."""
     axes = Figure().add_subplot()
     assert plot(axes)
     labels = {
@@ -136,109 +137,126 @@ def bars(plot: Callable[[Axes], bool]) -> list[tuple[str, float, float]]:
     }
     found = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
     return [
-        (labels[round(bar.get_y() + bar.get_height() / 2)], bar.get_x(), bar.get_width()) for bar in found
+        (labels[round(bar.get_y() + bar.get_height() / 2)], bar.get_x(), bar.get_width())
+        for bar in found
     ]
 
 
-def test_catch_ups_are_drawn_by_their_records_a_second(tmp_path: Path) -> None:
+def test_catch_ups_are_drawn_as_throughput(tmp_path: Path) -> None:
     points = [
         msgspec.structs.replace(
-            result(1, repeat=repeat, variant=variant), from_schedule=None, whole_per_s=per_s / 2, warm_per_s=per_s
+            result(1, repeat=repeat, variant=variant),
+            from_schedule=None, throughput_per_s=per_s / 2, warm_throughput_per_s=per_s,
         )
-        for variant, rates in (("one", (100, 110)), ("two", (180, 190))) for repeat, per_s in enumerate(rates)
+        for variant, rates in (("one", (100, 110)), ("two", (180, 190)))
+        for repeat, per_s in enumerate(rates)
     ]  # fmt: skip
-    folder = left(tmp_path / "run", *points)
-    assert "<h2>Records a second</h2>" in write_report(folder).read_text(encoding="utf-8")
-    assert bars(lambda axes: plots._throughput(axes, points)) == [("one 1/s", 0, 105), ("two 1/s", 0, 185)]
-    cold = [*points, msgspec.structs.replace(points[0], label="three 1/s", warm_per_s=None)]
+    folder = write_run(tmp_path / "run", *points)
+    assert "<h2>Throughput</h2>" in write_report(folder).read_text(encoding="utf-8")
+    assert bars(lambda axes: plots._throughput(axes, points)) == [
+        ("one 1/s", 0, 105),
+        ("two 1/s", 0, 185),
+    ]
+    cold = [
+        *points,
+        msgspec.structs.replace(points[0], label="three 1/s", warm_throughput_per_s=None),
+    ]
     assert bars(lambda axes: plots._throughput(axes, cold))[2:] == [("three 1/s", 0, 50)]
     assert bars(lambda axes: plots._throughput(axes, cold))[0] == ("one 1/s", 0, 52.5)
 
 
-def test_programs_stand_one_after_the_other_at_each_point(tmp_path: Path) -> None:
+def test_programs_are_stacked_bars_of_each_label(tmp_path: Path) -> None:
     def point(repeat: int, cpu: float, gate: Gate = GOOD) -> PointResult:
-        taken = {"broker": Process(cpu_percent=cpu, rss_mib=1), "jobs": Process(cpu_percent=100, rss_mib=2)}
-        return msgspec.structs.replace(result(5, gate, repeat), processes=taken)
+        processes = {
+            "broker": Process(cpu_percent=cpu, rss_mib=1),
+            "jobs": Process(cpu_percent=100, rss_mib=2),
+        }
+        return msgspec.structs.replace(result(5, gate, repeat), processes=processes)
 
-    saved = load(left(tmp_path / "run", point(0, 40), point(1, 60), point(2, 90, BAD)))
+    saved = load(write_run(tmp_path / "run", point(0, 40), point(1, 60), point(2, 90, BAD)))
     assert bars(lambda axes: plots._shares(axes, saved, plots._cpu, "%")) == [
-        ("5/s", 0, 50), ("5/s (invalid)", 0, 90), ("5/s", 50, 100), ("5/s (invalid)", 90, 100),
+        ("5/s", 0, 50), ("5/s (INVALID)", 0, 90), ("5/s", 50, 100), ("5/s (INVALID)", 90, 100),
     ]  # fmt: skip
 
 
-def test_an_invalid_point_has_its_reason_and_none_of_its_numbers(tmp_path: Path) -> None:
-    folder = left(tmp_path / "run", result(100), result(200, BAD, p99=4444))
+def test_an_invalid_point_shows_its_reason_instead_of_numbers(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", result(100), result(200, BAD, p99=4444))
     page = write_report(folder).read_text(encoding="utf-8")
-    assert "invalid: not so: the counts are right (7 missing)" in page
+    assert "INVALID: the counts are right (7 missing)" in page
     assert "4,444" not in page
     with (folder / "points.csv").open(encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert [row[0] for row in rows[1:]] == ["100/s", "200/s"]
-    assert rows[2][2:] == ["invalid: not so: the counts are right (7 missing)"]
+    assert rows[2][2:] == ["INVALID: the counts are right (7 missing)"]
     with (folder / "latency-from-schedule.csv").open(encoding="utf-8") as file:
         assert [row[:2] for row in csv.reader(file)][1:] == [["100/s", "1"]]
 
 
-def test_a_run_that_ended_early_says_so_and_shows_what_there_is(tmp_path: Path) -> None:
-    page = write_report(left(tmp_path / "run", ended="it was ended by Ctrl-C")).read_text(encoding="utf-8")
-    assert "This report is not complete: it was ended by Ctrl-C." in page
+def test_an_incomplete_run_says_so_and_shows_its_points(tmp_path: Path) -> None:
+    page = write_report(
+        write_run(tmp_path / "run", ended="it was interrupted by Ctrl-C")
+    ).read_text(encoding="utf-8")
+    assert "This run is incomplete: it was interrupted by Ctrl-C." in page
     assert "0 of 4 points" in page
     assert "base64" not in page
 
 
-def test_a_folder_without_a_run_is_said_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(PersonError, match="holds no load run: make one with"):
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserFacingError, match="holds no load run: create one with"):
         write_report(tmp_path)
     (tmp_path / RUN).write_text("{", encoding="utf-8")
-    with pytest.raises(PersonError, match="cannot be read"):
+    with pytest.raises(UserFacingError, match="cannot be read"):
         write_report(tmp_path)
 
 
-class Machine:
-    """Stands in for what runs a point: it notes the points, and has them come out as it is told."""
+class FakeMachine:
+    """A fake that records the points, and returns results or raises as configured."""
 
     def __init__(self) -> None:
-        self.noted: list[Point] = []
+        self.points: list[Point] = []
         self.invalid: set[float] = set()
         self.breaks_at: int | None = None
         self.breaks_with: BaseException = KeyboardInterrupt()
 
     def outcome(self, point: Point) -> PointResult:
-        """Return a point's result, or break off."""
-        self.noted.append(point)
-        if len(self.noted) == self.breaks_at:
+        """Return a point's result, or raise."""
+        self.points.append(point)
+        if len(self.points) == self.breaks_at:
             raise self.breaks_with
         return result(
-            point.rate, BAD if point.rate in self.invalid else GOOD, point.repeat, variant=point.variant
+            point.rate,
+            BAD if point.rate in self.invalid else GOOD,
+            point.repeat,
+            variant=point.variant,
         )
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Run points on a machine of cardboard."""
-    made = Machine()
+def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    """Replace the running of points by a fake."""
+    fake = FakeMachine()
 
-    class OnePoint:
-        def __init__(self, bench: Bench, point: Point, _: object) -> None:
-            self._folder, self._point = bench.folder, point
+    class PointRun:
+        def __init__(self, context: RunContext, point: Point, _: object) -> None:
+            self._folder, self._point = context.folder, point
 
         def run(self) -> PointResult:
-            done = made.outcome(self._point)
+            done = fake.outcome(self._point)
             own = self._folder / "points" / done.folder
             own.mkdir(parents=True)
             save(done, own / RESULT)
             return done
 
     @contextmanager
-    def bench(folder: Path, tell: Callable[[str], None]) -> Iterator[Bench]:
-        tell("no broker")
-        yield Bench(RunningBroker(0, 0, folder), folder, tell)
+    def run_context(folder: Path, show_status: Callable[[str], None]) -> Iterator[RunContext]:
+        show_status("no broker")
+        yield RunContext(RunningBroker(0, 0, folder), folder, show_status)
 
-    monkeypatch.setattr(running, "OnePoint", OnePoint)
-    monkeypatch.setattr(running, "bench", bench)
+    monkeypatch.setattr(running, "PointRun", PointRun)
+    monkeypatch.setattr(running, "run_context", run_context)
     monkeypatch.setattr("loadtest.machine.busy_percent", lambda: 0.0)
-    monkeypatch.setattr(running, "needs", lambda _: Needs(disk=0, memory=0))
-    return made
+    monkeypatch.setattr(running, "estimate", lambda _: Resources(disk=0, memory=0))
+    return fake
 
 
 def plan_file(folder: Path, text: str = PLAN) -> Path:
@@ -247,39 +265,41 @@ def plan_file(folder: Path, text: str = PLAN) -> Path:
     return path
 
 
-def test_a_run_keeps_its_points_its_plan_and_a_report(tmp_path: Path, machine: Machine) -> None:
+def test_a_run_saves_its_points_its_plan_and_a_report(tmp_path: Path, machine: FakeMachine) -> None:
     path = plan_file(tmp_path)
     assert running.run_plan(load_plan(path), path, tmp_path / "run")
     saved = load(tmp_path / "run")
     assert [(p.rate, p.repeat) for p in saved.points] == [(100, 0), (200, 0), (100, 1), (200, 1)]
     assert (saved.run.points, saved.run.ended) == (4, "")
     assert (tmp_path / "run" / "plan.yaml").read_text(encoding="utf-8") == PLAN
-    assert "4 of 4 points, 4 of them valid" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert len(machine.noted) == 4
+    assert "4 of 4 points, 4 of them valid" in (tmp_path / "run" / "report.html").read_text(
+        encoding="utf-8"
+    )
+    assert len(machine.points) == 4
 
 
-def test_an_invalid_point_does_not_end_a_run_and_is_told(
-    tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_point_is_printed_and_the_run_continues(
+    tmp_path: Path, machine: FakeMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.invalid, path = {100}, plan_file(tmp_path)
     assert not running.run_plan(load_plan(path), path, tmp_path / "run")
-    assert "100/s, repeat 2: invalid: not so: the counts are right (7 missing)" in capsys.readouterr().err
+    assert "100/s, repeat 2: INVALID: the counts are right (7 missing)" in capsys.readouterr().err
     assert [p.valid for p in load(tmp_path / "run").points] == [False, True, False, True]
 
 
 @pytest.mark.parametrize(
     ("broken", "ended"),
     [
-        (KeyboardInterrupt(), "it was ended by Ctrl-C"),
+        (KeyboardInterrupt(), "it was interrupted by Ctrl-C"),
         (
-            PersonError("the jobs ended with 1: out of luck."),
+            UserFacingError("the jobs ended with 1: out of luck."),
             "it failed: the jobs ended with 1: out of luck.",
         ),
-        (SystemExit(143), "it has not come to its end"),
+        (SystemExit(143), "it did not finish"),
     ],
 )
-def test_an_early_end_leaves_a_report_of_what_was_done(
-    tmp_path: Path, machine: Machine, broken: BaseException, ended: str
+def test_an_early_end_leaves_a_report_of_the_finished_points(
+    tmp_path: Path, machine: FakeMachine, broken: BaseException, ended: str
 ) -> None:
     machine.breaks_at, machine.breaks_with = 3, broken
     path = plan_file(tmp_path)
@@ -288,43 +308,49 @@ def test_an_early_end_leaves_a_report_of_what_was_done(
     saved = load(tmp_path / "run")
     assert (len(saved.points), saved.run.ended) == (2, ended)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert f"This report is not complete: {ended}" in page
+    assert f"This run is incomplete: {ended}" in page
     assert "2 of 4 points, 2 of them valid" in page
 
 
-def test_too_little_disk_ends_it_before_anything_is_removed(
-    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+def test_too_little_disk_is_refused_before_the_old_run_is_removed(
+    tmp_path: Path, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, folder = plan_file(tmp_path), left(tmp_path / "run", result(100))
-    monkeypatch.setattr(running, "needs", lambda _: Needs(disk=2**62, memory=0))
-    with pytest.raises(PersonError, match=r"this plan may take .* of disk and .* are free"):
+    path, folder = plan_file(tmp_path), write_run(tmp_path / "run", result(100))
+    monkeypatch.setattr(running, "estimate", lambda _: Resources(disk=2**62, memory=0))
+    with pytest.raises(UserFacingError, match=r"this plan may need .* of disk, .* are free"):
         running.run_plan(load_plan(path), path, folder)
     assert len(load(folder).points) == 1
-    assert not machine.noted
+    assert not machine.points
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path, machine: Machine) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path, machine: FakeMachine) -> None:
     path, folder = plan_file(tmp_path), tmp_path / "holiday"
     folder.mkdir()
     (folder / "picture.png").touch()
-    with pytest.raises(PersonError, match="holds something else than a load run: choose another --name"):
+    with pytest.raises(
+        UserFacingError, match="holds other files than a load run: choose another --name"
+    ):
         running.run_plan(load_plan(path), path, folder)
     assert (folder / "picture.png").exists()
-    assert not machine.noted
+    assert not machine.points
 
 
-def test_capacity_is_searched_for_each_variant_and_reported(tmp_path: Path, machine: Machine) -> None:
+def test_the_capacity_of_each_variant_is_searched_and_reported(
+    tmp_path: Path, machine: FakeMachine
+) -> None:
     bounds = "capacity: {low: 100, high: 800, p99_ms: 50, precision: 1}\n"
     text = PLAN.replace("repeats: 2", "repeats: 1\nvariants: [{name: a}, {name: b}]") + bounds
     machine.invalid, path = {400}, plan_file(tmp_path, text)
     found = running.find_capacity(load_plan(path), path, tmp_path / "run")
     assert found == {"a": 200, "b": 200}
-    assert [(p.variant, p.rate) for p in machine.noted] == [(v, r) for v in "ab" for r in (100, 200, 400)]
+    assert [(p.variant, p.rate) for p in machine.points] == [
+        (v, r) for v in "ab" for r in (100, 200, 400)
+    ]
     assert load(tmp_path / "run").run.capacity == found
 
 
-def test_a_plan_without_bounds_has_no_capacity(tmp_path: Path, machine: Machine) -> None:
+def test_a_plan_without_bounds_has_no_capacity_search(tmp_path: Path, machine: FakeMachine) -> None:
     path = plan_file(tmp_path)
-    with pytest.raises(PersonError, match="has no capacity to look for"):
+    with pytest.raises(UserFacingError, match="has no capacity to search"):
         running.find_capacity(load_plan(path), path, tmp_path / "run")
-    assert not machine.noted
+    assert not machine.points

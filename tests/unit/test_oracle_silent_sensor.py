@@ -1,44 +1,50 @@
-"""`silent-sensor`: each sentence of its rules on a history written by hand, by the broker's clock."""
+"""`silent-sensor`: each sentence of its definition, on short histories by the broker's clock."""
 
 from typing import Any
 
-import pytest
-
 from events.rules import SilentSensor
 from events.times import to_text
-from producer.oracle import alert_id
-from producer.rule_oracles import silent_sensor_alerts
-from tests.unit.racks import T0, rack, reading, told
+from producer.expected.oracles.rows import alert_id
+from producer.expected.oracles.silent_sensor import silent_sensor_alerts
+from tests.builders import T0, rack, reading
+from tests.unit.summaries import summarize
 
 
 def appended(*seconds: float, rack: str = "rack-0001", first: int = 1) -> list[Any]:
-    """Return records of a rack, appended so many seconds after `T0`; their own clocks show the sequence."""
-    return [(reading(n, rack=rack), T0 + round(1000 * s)) for n, s in enumerate(seconds, start=first)]
+    """Return records of a rack, appended so many seconds after `T0`.
+
+    Their event times are as many seconds after `T0` as their sequence says.
+    """
+    return [
+        (reading(n, rack=rack), T0 + round(1000 * s)) for n, s in enumerate(seconds, start=first)
+    ]
 
 
-def of(records: list[Any], rule: SilentSensor | None = None, **options: Any) -> list[tuple[str, str, str]]:
-    return told(silent_sensor_alerts(records, lambda _: rule or SilentSensor(), **options))
+def of(
+    records: list[Any], rule: SilentSensor | None = None, **options: Any
+) -> list[tuple[str, str, str]]:
+    return summarize(silent_sensor_alerts(records, lambda _: rule or SilentSensor(), **options))
 
 
 def ms(seconds: float) -> int:
-    """Return the epoch milliseconds of so many seconds after `T0`."""
+    """Return the epoch milliseconds of a number of seconds after `T0`."""
     return T0 + round(1000 * seconds)
 
 
-def test_more_than_thirty_seconds_between_two_records_are_a_silence_and_its_end() -> None:
-    """The warning's time is the broker's, of the record before and 30 s; the end's is the next reading's own."""
+def test_more_than_thirty_seconds_between_two_records_warn_and_resolve() -> None:
+    """The warning's time is the last append time plus 30 s; the end has the next event time."""
     assert of(appended(0, 10, 40.001, 41), until_ms=ms(41)) == [
         ("WARNING", "error", "40"),
         ("NORMAL", "info", "3"),
     ]
 
 
-@pytest.mark.parametrize(("seconds", "silent"), [(30.0, False), (30.001, True)])
-def test_thirty_seconds_are_not_more_than_thirty(seconds: float, silent: bool) -> None:
-    assert bool(of(appended(0, seconds), until_ms=ms(seconds))) == silent
+def test_exactly_thirty_seconds_are_no_silence() -> None:
+    assert of(appended(0, 30.0), until_ms=ms(30.0)) == []
+    assert of(appended(0, 30.001), until_ms=ms(30.001)) != []
 
 
-def test_the_deciders_are_the_record_before_and_the_record_after() -> None:
+def test_the_records_before_and_after_the_silence_trigger_the_alerts() -> None:
     before, after = appended(0, 60)
     silent, ended = silent_sensor_alerts([before, after], lambda _: SilentSensor(), until_ms=ms(60))
     shared = {"rule": "silent-sensor", "subject": "rack-0001", "site_id": "site-a"}
@@ -74,7 +80,7 @@ def test_the_deciders_are_the_record_before_and_the_record_after() -> None:
     }
 
 
-def test_copies_are_records_too() -> None:
+def test_copies_end_a_silence() -> None:
     (one, two) = appended(0, 50)
     copy = (one[0], T0 + 25_000)
     assert of([one, copy, two], until_ms=ms(50)) == []
@@ -84,13 +90,13 @@ def test_copies_are_records_too() -> None:
     ]
 
 
-def test_the_order_is_the_topics_not_that_of_the_sequence_nor_of_the_event_time() -> None:
+def test_records_are_in_topic_order_not_by_sequence_or_event_time() -> None:
     records = [(reading(9), T0), (reading(3), T0 + 40_000)]
     silent, ended = silent_sensor_alerts(records, lambda _: SilentSensor(), until_ms=ms(40))
     assert (silent["evidence"][0]["sequence"], ended["evidence"][0]["sequence"]) == (9, 3)
 
 
-def test_length_and_severity_are_the_rules() -> None:
+def test_the_rule_sets_length_and_severity() -> None:
     rule = SilentSensor(after_s=0.5, severity="critical")
     assert of(appended(0, 0.501), rule, until_ms=ms(1)) == [
         ("WARNING", "critical", "0.5"),
@@ -101,31 +107,35 @@ def test_length_and_severity_are_the_rules() -> None:
 def test_racks_do_not_mix_and_each_has_its_own_rule() -> None:
     records = [*appended(0, 100), *appended(0, 100, rack="rack-0002")]
     found = silent_sensor_alerts(
-        records, lambda name: SilentSensor(after_s=300 if name == "rack-0002" else 30), until_ms=ms(100)
+        records,
+        lambda name: SilentSensor(after_s=300 if name == "rack-0002" else 30),
+        until_ms=ms(100),
     )
     assert {row["subject"] for row in found} == {"rack-0001"}
 
 
-def test_nothing_is_promised_about_the_silence_after_the_last_record_of_a_run() -> None:
+def test_the_silence_after_a_runs_last_record_is_indeterminate() -> None:
     assert of(appended(0, 10)) == [("WARNING?", "error", "40")]
 
 
-@pytest.mark.parametrize(("seconds", "silent"), [(31.0, False), (31.001, True)])
-def test_under_available_now_the_topics_latest_append_time_says_who_is_silent(
-    seconds: float, silent: bool
-) -> None:
-    records = [*appended(0), *appended(seconds, rack="rack-0002")]
-    assert of(records, until_ms=ms(seconds)) == ([("WARNING", "error", "30")] if silent else [])
+def test_under_available_now_silence_lasts_until_the_topics_latest_append_time() -> None:
+    found = {
+        seconds: of([*appended(0), *appended(seconds, rack="rack-0002")], until_ms=ms(seconds))
+        for seconds in (31.0, 31.001)
+    }
+    assert found == {31.0: [], 31.001: [("WARNING", "error", "30")]}
 
 
-def test_a_rack_that_has_sent_nothing_since_the_jobs_first_start_is_silent_too() -> None:
+def test_a_rack_that_sends_nothing_after_the_jobs_first_start_is_silent() -> None:
     inventory = {"rack-0007": rack("rack-0007", site_id="site-b")}
     silent, ended = silent_sensor_alerts(
         appended(31, rack="rack-0007"), lambda _: SilentSensor(), inventory=inventory, started_ms=T0
     )[:2]
     start = to_text(T0)
     assert silent == {
-        "alert_id": alert_id("silent-sensor", "rack-0007", "WARNING", "error", f"rack-0007|{start}"),
+        "alert_id": alert_id(
+            "silent-sensor", "rack-0007", "WARNING", "error", f"rack-0007|{start}"
+        ),
         "rule": "silent-sensor",
         "subject": "rack-0007",
         "site_id": "site-b",
@@ -138,24 +148,26 @@ def test_a_rack_that_has_sent_nothing_since_the_jobs_first_start_is_silent_too()
     assert "either" not in ended
 
 
-def test_a_rack_that_sends_in_time_after_the_start_was_never_silent() -> None:
+def test_a_rack_that_sends_soon_after_the_start_is_not_silent() -> None:
     inventory = {"rack-0001": rack("rack-0001")}
     assert of(appended(30), inventory=inventory, started_ms=T0) == [("WARNING?", "error", "60")]
 
 
-def test_what_never_comes_is_silent_for_as_long_as_the_job_lives() -> None:
+def test_a_rack_that_never_sends_is_silent_if_the_job_runs_long_enough() -> None:
     inventory = {"rack-0001": rack("rack-0001"), "rack-0002": rack("rack-0002")}
     assert of(appended(0), inventory=inventory, started_ms=T0)[1:] == [("WARNING?", "error", "30")]
 
 
-def test_where_the_start_is_unknown_so_is_whether_the_first_record_ends_a_silence() -> None:
+def test_without_a_known_start_the_end_of_the_initial_silence_is_indeterminate() -> None:
     assert of(appended(5, 6), inventory={"rack-0001": rack("rack-0001")}) == [
         ("NORMAL?", "info", "1"),
         ("WARNING?", "error", "36"),
     ]
-    assert of(appended(5, 6), inventory={"rack-0002": rack("rack-0002")}) == [("WARNING?", "error", "36")]
+    assert of(appended(5, 6), inventory={"rack-0002": rack("rack-0002")}) == [
+        ("WARNING?", "error", "36")
+    ]
 
 
-def test_available_now_has_no_first_start_to_count_from() -> None:
+def test_available_now_has_no_initial_silence() -> None:
     inventory = {"rack-0001": rack("rack-0001"), "rack-0002": rack("rack-0002")}
     assert of(appended(100), inventory=inventory, started_ms=T0, until_ms=ms(100)) == []

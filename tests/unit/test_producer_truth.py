@@ -1,4 +1,4 @@
-"""The truth of a run: from acknowledged records only, in the order in which the topic holds them."""
+"""The truth of a run: acknowledged records only, in the topic's order."""
 
 import zlib
 from collections import Counter
@@ -10,27 +10,28 @@ import msgspec
 import numpy as np
 import pytest
 
-from events.cli import PersonError
+from events import catalog
+from events.cli import UserFacingError
 from events.records import RackReading
 from events.rules import LostSignal, Overheating, Rules, SilentSensor, WeakSignal
 from events.times import to_ms
-from producer.held import Acknowledged, Sent
-from producer.oracle import overheating_alerts, temperature_windows
-from producer.plan import Mark, Plan
-from producer.rule_oracles import (
-    lost_signal_alerts,
-    overheating_state_alerts,
-    rule_of,
-    silent_sensor_alerts,
-    weak_signal_alerts,
-)
+from producer.expected.oracles.lost_signal import lost_signal_alerts
+from producer.expected.oracles.overheating import overheating_alerts
+from producer.expected.oracles.rack_temperature import temperature_windows
+from producer.expected.oracles.rule_lookup import rule_lookup
+from producer.expected.oracles.silent_sensor import silent_sensor_alerts
+from producer.expected.oracles.weak_signal import weak_signal_alerts
+from producer.expected.rack_alerts import AlertSelection, parse_rule_names
+from producer.expected.topic_contents import AcknowledgedRecords, PublishedStream
+from producer.expected.truth import write_truth
+from producer.pacing.schedule import make_schedule
 from producer.scenario import load_scenario, parse_fault
-from producer.schedule import make_schedule
-from producer.truth import write_truth
-from producer.truth_alerts import Wanted, names_of
-from producer.world import make_world
+from producer.streams.reading_plan import ReadingPlan
+from producer.streams.stream_plan import FaultFlag
+from producer.world.racks import make_world
+from tests.builders import T0, reading
+from tests.unit.clickstream import batch_rows, decoded
 
-T0 = 1_795_000_000_000
 PARTITIONS = 3
 FAULTS = (
     "overheating=4,start_s=2,length_s=6,every_s=15",
@@ -42,155 +43,154 @@ FAULTS = (
 
 
 class Topic:
-    """A topic in memory: it acknowledges what it takes, and holds it."""
+    """A topic in memory that acknowledges the records it accepts."""
 
-    def __init__(self, plan: Plan, takes: Callable[[int], bool] = lambda _: True) -> None:
-        self.acknowledged = Acknowledged()
-        self.held: list[tuple[int, int, int, bytes]] = []
+    def __init__(self, plan: ReadingPlan, accepts: Callable[[int], bool] = lambda _: True) -> None:
+        self.acknowledged = AcknowledgedRecords()
+        self.contents: list[tuple[int, int, int, bytes]] = []
         ends = [0] * PARTITIONS
         for batch in plan.batches():
-            rows = zip(
-                batch.slots.tolist(),
-                batch.numbers.tolist(),
-                batch.marks.tolist(),
-                batch.keys,
-                batch.values,
-                strict=True,
-            )
-            for slot, number, marks, key, value in rows:
-                if takes(len(self.held)):
-                    partition = zlib.crc32(key) % PARTITIONS
-                    append_ms = T0 + slot * 10
-                    self.acknowledged.add(number, marks, partition, ends[partition], append_ms)
-                    self.held.append((append_ms, partition, ends[partition], value))
+            for row in batch_rows(batch):
+                if accepts(len(self.contents)):
+                    partition = zlib.crc32(row.key) % PARTITIONS
+                    append_ms, offset = T0 + row.slot * 10, ends[partition]
+                    self.acknowledged.add(row.number, row.flags, partition, offset, append_ms)
+                    self.contents.append((append_ms, partition, offset, row.value))
                     ends[partition] += 1
 
     def readings(self) -> list[RackReading]:
-        """Return what can be read, in the topic's order."""
+        """Return the readable records, in the topic's order."""
         return [reading for reading, _ in self.appended()]
 
     def appended(self) -> list[tuple[RackReading, int]]:
-        """Return the same with append times."""
+        """Return the readable records with append times, in the topic's order."""
         found = []
-        for append_ms, *_, value in sorted(self.held, key=lambda row: row[:3]):
-            try:
-                found.append((msgspec.json.decode(value, type=RackReading), append_ms))
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
+        for append_ms, *_, value in sorted(self.contents, key=lambda row: row[:3]):
+            if (reading := decoded(value, RackReading)) is not None:
+                found.append((reading, append_ms))
         return found
 
 
-def plan_of(*faults: str) -> Plan:
+def plan_of(*faults: str) -> ReadingPlan:
     schedule = make_schedule(rate=100.0, clock_rate=20, now_ms=T0, count=6000)
-    return Plan(make_world(1, 20), schedule, [parse_fault(fault) for fault in faults], 1)
+    return ReadingPlan(make_world(1, 20), schedule, [parse_fault(fault) for fault in faults], 1)
 
 
 def truth_of(
     tmp_path: Path,
-    plan: Plan,
-    acknowledged: Acknowledged,
+    plan: ReadingPlan,
+    acknowledged: AcknowledgedRecords,
     flush: RackReading | None = None,
-    wanted: Wanted | None = None,
+    selection: AlertSelection | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     path = tmp_path / "truth.jsonl"
-    write_truth(path, [Sent(plan, acknowledged, flush)], {"sent": 1}, wanted)
-    rows: dict[str, list[dict[str, Any]]] = {"summary": [], "alert": [], "dead-letter": [], "window": []}
+    write_truth(path, [PublishedStream(plan, acknowledged, flush)], {"sent": 1}, selection)
+    rows: dict[str, list[dict[str, Any]]] = {
+        "summary": [],
+        "alert": [],
+        "dead-letter": [],
+        "window": [],
+    }
     for line in path.read_bytes().splitlines():
         row = msgspec.json.decode(line)
         rows[row.pop("kind")].append(row)
     return rows
 
 
-def thresholds(plan: Plan) -> dict[str, float]:
-    return {rack.rack_id: rack.threshold_c for rack in plan.world.inventory(1.0)}
+def default_rules(plan: ReadingPlan) -> Callable[[str], Overheating]:
+    racks = {rack.rack_id: rack for rack in plan.world.inventory(1.0)}
+    return rule_lookup(Overheating, Rules(), racks)
 
 
 def by_id(alerts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(alerts, key=lambda alert: str(alert["alert_id"]))
 
 
-def test_alerts_and_windows_are_those_of_the_records_that_the_topic_holds(tmp_path: Path) -> None:
+def test_alerts_and_windows_are_those_of_the_topics_contents(tmp_path: Path) -> None:
     plan = plan_of(*FAULTS)
     topic = Topic(plan)
     truth = truth_of(tmp_path, plan, topic.acknowledged)
     assert len(truth["alert"]) > 30
-    assert by_id(truth["alert"]) == by_id(overheating_alerts(topic.readings(), thresholds(plan)))
+    assert by_id(truth["alert"]) == by_id(overheating_alerts(topic.readings(), default_rules(plan)))
     assert truth["window"] == temperature_windows(topic.readings())
 
 
-def test_what_was_not_acknowledged_is_not_in_the_truth(tmp_path: Path) -> None:
+def test_unacknowledged_records_are_not_in_the_truth(tmp_path: Path) -> None:
     plan = plan_of(*FAULTS)
     whole = truth_of(tmp_path, plan, Topic(plan).acknowledged)
-    part = Topic(plan, takes=lambda place: place < 3000)
+    part = Topic(plan, accepts=lambda place: place < 3000)
     truth = truth_of(tmp_path, plan, part.acknowledged)
-    assert by_id(truth["alert"]) == by_id(overheating_alerts(part.readings(), thresholds(plan)))
+    assert by_id(truth["alert"]) == by_id(overheating_alerts(part.readings(), default_rules(plan)))
     assert 0 < len(truth["alert"]) < len(whole["alert"])
     fleet = [row["reading_count"] for row in truth["window"] if row["scope"] == "fleet"]
     assert max(fleet) == len(part.readings())
 
 
-def test_dead_letters_are_named_by_where_they_lie(tmp_path: Path) -> None:
+def test_dead_letters_have_their_position_in_the_topic(tmp_path: Path) -> None:
     plan = plan_of("malformed=0.01", "duplicate=0.5")
     topic = Topic(plan)
     truth = truth_of(tmp_path, plan, topic.acknowledged)
-    unread = set()
-    for _, partition, offset, value in topic.held:
-        try:
-            msgspec.json.decode(value, type=RackReading)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            unread.add((partition, offset, len(value)))
+    unread = {
+        (partition, offset, len(value))
+        for _, partition, offset, value in topic.contents
+        if decoded(value, RackReading) is None
+    }
     assert len(unread) > 60
-    assert {(row["partition"], row["offset"], row["value_size"]) for row in truth["dead-letter"]} == unread
-    assert {(row["source_topic"], row["jobs"]) for row in truth["dead-letter"]} == {("rack-readings", "all")}
+    assert {
+        (row["partition"], row["offset"], row["value_size"]) for row in truth["dead-letter"]
+    } == unread
+    assert {(row["source_topic"], row["reason"]) for row in truth["dead-letter"]} == {
+        ("rack-readings", "unreadable")
+    }
     assert len({row["error_kind"] for row in truth["dead-letter"]}) == 13
 
 
-def test_readings_from_the_future_are_dead_letters_by_event_time_only(tmp_path: Path) -> None:
+def test_future_readings_are_dead_letters_and_count_by_sequence_only(tmp_path: Path) -> None:
     plan = plan_of("future=0.01", "hovering=20,within_c=1")
     topic = Topic(plan)
     truth = truth_of(tmp_path, plan, topic.acknowledged)
-    values = {(partition, offset): value for _, partition, offset, value in topic.held}
+    values = {(partition, offset): value for _, partition, offset, value in topic.contents}
     assert len(truth["dead-letter"]) == 60
     for row in truth["dead-letter"]:
-        assert (row["error_kind"], row["jobs"]) == ("future", "by-event-time")
+        assert (row["error_kind"], row["reason"]) == ("future", "future")
         assert row["value_size"] == len(values[row["partition"], row["offset"]])
-    assert by_id(truth["alert"]) == by_id(overheating_alerts(topic.readings(), thresholds(plan)))
+    assert by_id(truth["alert"]) == by_id(overheating_alerts(topic.readings(), default_rules(plan)))
     assert max(row["reading_count"] for row in truth["window"]) == 6000 - 60
     latest = max(row["window_end"] for row in truth["window"])
     assert latest <= "2026-11-18T11:20:00.000Z"
 
 
-def test_only_windows_that_a_too_late_record_belongs_to_are_in_doubt(tmp_path: Path) -> None:
+def test_only_windows_with_too_late_records_are_indeterminate(tmp_path: Path) -> None:
     plan = plan_of("too-late=0.001")
     truth = truth_of(tmp_path, plan, Topic(plan).acknowledged)
-    doubted = [row for row in truth["window"] if row.get("either")]
-    assert Counter(row["scope"] == "fleet" for row in doubted)[True] > 0
-    assert all(row["window_end"] <= "2026-11-18T11:00:00.000Z" for row in doubted), "15 min before the start"
-    sure = [row for row in truth["window"] if "either" not in row]
-    late_fleet = sum(row["reading_count"] for row in doubted if row["scope"] == "fleet")
-    assert late_fleet == 2 * 6, "each of the six lies in two windows"
-    assert {row["window_end"] for row in sure} == {"2026-11-18T11:10:00.000Z", "2026-11-18T11:15:00.000Z"}
-
-
-def test_the_flush_record_is_in_doubt_wherever_it_counts(tmp_path: Path) -> None:
-    plan = plan_of()
-    flush = RackReading(
-        event_id="flush",
-        event_time="2026-11-18T11:08:00.000Z",
-        rack_id="flush",
-        sequence=1,
-        site_id="flush",
-        device_type="flush",
-        temperature_c=20.0,
-        signal_strength=1.0,
+    indeterminate = [row for row in truth["window"] if row.get("either")]
+    assert Counter(row["scope"] == "fleet" for row in indeterminate)[True] > 0
+    assert all(row["window_end"] <= "2026-11-18T11:00:00.000Z" for row in indeterminate), (
+        "15 min before the start"
     )
+    sure = [row for row in truth["window"] if "either" not in row]
+    late_records = sum(row["reading_count"] for row in indeterminate if row["scope"] == "fleet")
+    assert late_records == 2 * 6, "each of the six lies in two windows"
+    assert {row["window_end"] for row in sure} == {
+        "2026-11-18T11:10:00.000Z",
+        "2026-11-18T11:15:00.000Z",
+    }
+
+
+def test_the_windows_of_the_flush_record_are_indeterminate(tmp_path: Path) -> None:
+    plan = plan_of()
+    flush = reading(1, 20.0, "flush", event_time="2026-11-18T11:08:00.000Z")
     truth = truth_of(tmp_path, plan, Topic(plan).acknowledged, flush)
-    doubted = {(row["scope"], row["window_start"][11:16]) for row in truth["window"] if row.get("either")}
-    assert doubted == {(scope, start) for scope in ("fleet", "flush") for start in ("11:00", "11:05")}
+    indeterminate = {
+        (row["scope"], row["window_start"][11:16]) for row in truth["window"] if row.get("either")
+    }
+    assert indeterminate == {
+        (scope, start) for scope in ("fleet", "flush") for start in ("11:00", "11:05")
+    }
 
 
-def test_a_run_that_sent_nothing_has_a_truth_too(tmp_path: Path) -> None:
-    truth = truth_of(tmp_path, plan_of(*FAULTS), Acknowledged())
+def test_a_run_without_acknowledged_records_has_a_truth(tmp_path: Path) -> None:
+    truth = truth_of(tmp_path, plan_of(*FAULTS), AcknowledgedRecords())
     assert truth == {
         "summary": [{"sent": 1, "alerts": 0, "dead_letters": 0, "windows": 0}],
         "alert": [],
@@ -199,8 +199,8 @@ def test_a_run_that_sent_nothing_has_a_truth_too(tmp_path: Path) -> None:
     }
 
 
-def test_the_topics_order_is_append_time_then_partition_then_offset() -> None:
-    acknowledged = Acknowledged()
+def test_topic_order_is_append_time_then_partition_then_offset() -> None:
+    acknowledged = AcknowledgedRecords()
     rows = [(1, 0, 1, 5, 20), (2, 0, 0, 9, 20), (3, 0, 1, 4, 20), (4, 0, 2, 0, 10)]
     for row in rows:
         acknowledged.add(*row)
@@ -208,11 +208,11 @@ def test_the_topics_order_is_append_time_then_partition_then_offset() -> None:
     assert np.array_equal(acknowledged.in_topic_order()[0], rows[3])
 
 
-def test_the_demo_scenario_happens_within_a_minute(tmp_path: Path) -> None:
+def test_the_demo_scenario_has_all_its_events_within_a_minute(tmp_path: Path) -> None:
     demo = load_scenario(Path(__file__).parents[2] / "producer" / "scenarios" / "demo.yaml", {}, [])
     assert isinstance(demo.rate, float)
     schedule = make_schedule(rate=demo.rate, clock_rate=demo.racks, now_ms=T0, duration_s=60)
-    plan = Plan(make_world(demo.seed, demo.racks, demo.sites), schedule, demo.faults, 1)
+    plan = ReadingPlan(make_world(demo.seed, demo.racks, demo.sites), schedule, demo.faults, 1)
     topic = Topic(plan)
     truth = truth_of(tmp_path, plan, topic.acknowledged)
     states = Counter(alert["state"] for alert in truth["alert"])
@@ -220,10 +220,10 @@ def test_the_demo_scenario_happens_within_a_minute(tmp_path: Path) -> None:
     assert len({alert["subject"] for alert in truth["alert"]}) == 2
     assert min(to_ms(alert["event_time"]) for alert in truth["alert"]) - T0 < 6_000
     rows = topic.acknowledged.in_topic_order()
-    assert np.count_nonzero(rows[:, 1] & Mark.COPY) >= 100
-    assert np.count_nonzero(rows[:, 1] & Mark.LATE) >= 100
-    spoiled = rows[(rows[:, 1] & Mark.MALFORMED) > 0]
-    assert spoiled[0, 4] - T0 < 10_000
+    assert np.count_nonzero(rows[:, 1] & FaultFlag.COPY) >= 100
+    assert np.count_nonzero(rows[:, 1] & FaultFlag.LATE) >= 100
+    corrupted = rows[(rows[:, 1] & FaultFlag.MALFORMED) > 0]
+    assert corrupted[0, 4] - T0 < 10_000
     assert not any(row.get("either") for row in truth["window"])
 
 
@@ -242,64 +242,81 @@ EVENTFUL = (
 RULES = Rules(
     (
         Overheating(clear_below_c=60.0, rising=1, critical_after_s=10.0),
-        WeakSignal(device_types=("gpu-server", "storage-array"), below=0.1, clear_at=0.3, severity="warning"),
+        WeakSignal(
+            device_types=("gpu-server", "storage-array"),
+            below=0.1,
+            clear_at=0.3,
+            severity="warning",
+        ),
         LostSignal(readings=4, window_s=2.0),
         SilentSensor(after_s=20.0),
     )
 )
 
 
-@pytest.mark.parametrize("rules", [Rules(), RULES], ids=["defaults", "rules"])
-def test_each_rules_alerts_are_what_its_oracle_says_of_the_whole_topic(tmp_path: Path, rules: Rules) -> None:
-    """The truth takes rack by rack what the oracles are given at once here, from the bytes that the topic holds."""
+@pytest.mark.parametrize(
+    ("rules", "watermark_ms"), [(Rules(), 30_000), (RULES, 5_000)], ids=["defaults", "rules"]
+)
+def test_each_rules_alerts_are_its_oracles_result_for_the_whole_topic(
+    tmp_path: Path, rules: Rules, watermark_ms: int
+) -> None:
+    """The truth goes rack by rack; here the oracles get the whole topic, decoded from its bytes."""
     plan = plan_of(*EVENTFUL)
     topic = Topic(plan)
     racks = {rack.rack_id: rack for rack in plan.world.inventory(5.0)}
     records, readings = topic.appended(), topic.readings()
     expected = {
-        "rack-overheating": overheating_state_alerts(readings, rule_of(Overheating, rules, racks))
-        if rules.rules
-        else overheating_alerts(readings, thresholds(plan)),
-        "weak-signal": weak_signal_alerts(readings, rule_of(WeakSignal, rules, racks)),
-        "lost-signal": lost_signal_alerts(records, rule_of(LostSignal, rules, racks)),
-        "silent-sensor": silent_sensor_alerts(records, rule_of(SilentSensor, rules, racks), inventory=racks),
+        "rack-overheating": overheating_alerts(readings, rule_lookup(Overheating, rules, racks)),
+        "weak-signal": weak_signal_alerts(readings, rule_lookup(WeakSignal, rules, racks)),
+        "lost-signal": lost_signal_alerts(
+            records, rule_lookup(LostSignal, rules, racks), watermark_ms=watermark_ms
+        ),
+        "silent-sensor": silent_sensor_alerts(
+            records, rule_lookup(SilentSensor, rules, racks), inventory=racks
+        ),
     }
     for name, rows in expected.items():
-        truth = truth_of(tmp_path, plan, topic.acknowledged, wanted=Wanted((name,), rules))
+        selection = AlertSelection((name,), rules, watermark_ms)
+        truth = truth_of(tmp_path, plan, topic.acknowledged, selection=selection)
         assert by_id(truth["alert"]) == by_id(rows)
         assert len([row for row in rows if not row.get("either")]) >= 8, name
-    together = truth_of(tmp_path, plan, topic.acknowledged, wanted=Wanted(tuple(expected), rules))
+    selection = AlertSelection(tuple(expected), rules, watermark_ms)
+    together = truth_of(tmp_path, plan, topic.acknowledged, selection=selection)
     assert by_id(together["alert"]) == by_id([row for rows in expected.values() for row in rows])
     assert together["summary"][0]["alerts"] == len(together["alert"])
 
 
-def test_what_is_late_while_its_rack_is_silent_leaves_lost_signal_in_doubt(tmp_path: Path) -> None:
-    """By its rack's latest it is in time, by the fleet's it is not."""
+def test_readings_late_only_by_the_fleet_make_lost_signal_indeterminate(tmp_path: Path) -> None:
+    """They are in time by their rack's latest reading, but not by the fleet's."""
     plan = plan_of("silence=4,start_s=21,length_s=60,every_s=100", "late=0.1,max_s=40")
     topic = Topic(plan)
     racks = {rack.rack_id: rack for rack in plan.world.inventory(5.0)}
     rules = Rules((LostSignal(readings=8, window_s=2.0),))
-    rows = lost_signal_alerts(topic.appended(), rule_of(LostSignal, rules, racks))
-    truth = truth_of(tmp_path, plan, topic.acknowledged, wanted=Wanted(("lost-signal",), rules))
+    rows = lost_signal_alerts(topic.appended(), rule_lookup(LostSignal, rules, racks))
+    truth = truth_of(
+        tmp_path, plan, topic.acknowledged, selection=AlertSelection(("lost-signal",), rules)
+    )
     assert by_id(truth["alert"]) == by_id(rows)
     assert any(row.get("either") for row in rows)
 
 
-def test_without_being_asked_for_more_the_truth_has_the_contracts_alerts_only(tmp_path: Path) -> None:
+def test_by_default_the_truth_has_only_the_contracts_alerts(
+    tmp_path: Path,
+) -> None:
     plan = plan_of(*EVENTFUL)
     truth = truth_of(tmp_path, plan, Topic(plan).acknowledged)
     assert {row["rule"] for row in truth["alert"]} == {"rack-overheating"}
     assert not any(row.get("either") for row in truth["alert"])
 
 
-def test_a_flush_record_closes_windows_and_its_own_silence_is_in_doubt(tmp_path: Path) -> None:
+def test_the_silence_after_the_flush_record_is_indeterminate(tmp_path: Path) -> None:
     plan = plan_of()
-    topic = Topic(plan, takes=lambda place: place < 5990)
+    topic = Topic(plan, accepts=lambda place: place < 5990)
     _, flush = plan.flush_record(T0 + 120_000)
-    wanted = Wanted(("lost-signal", "silent-sensor"))
+    selection = AlertSelection(("lost-signal", "silent-sensor"))
     path = tmp_path / "truth.jsonl"
-    sent = Sent(plan, topic.acknowledged, flush, flush_append_ms=T0 + 120_001)
-    write_truth(path, [sent], {}, wanted)
+    sent = PublishedStream(plan, topic.acknowledged, flush, flush_append_ms=T0 + 120_001)
+    write_truth(path, [sent], {}, selection)
     rows = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
     found = [row for row in rows if row["kind"] == "alert" and row["subject"] == "flush"]
     assert [(row["rule"], row["state"], row["event_time"], row["either"]) for row in found] == [
@@ -307,34 +324,19 @@ def test_a_flush_record_closes_windows_and_its_own_silence_is_in_doubt(tmp_path:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("rack-overheating", ("rack-overheating",)),
-        ("weak-signal, silent-sensor", ("weak-signal", "silent-sensor")),
-    ],
-)
-def test_rules_are_named_with_commas(text: str, names: tuple[str, ...]) -> None:
-    assert names_of(text) == names
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        (
-            "weak-signal,nonsense",
-            "--alerts-of weak-signal,nonsense: there is no rule 'nonsense', but rack-overh",
-        ),
-        (
-            "",
-            "--alerts-of : there is no rule '', but rack-overheating, weak-signal, lost-signal, silent-sensor.",
-        ),
-        (
-            "site-outage",
-            "site-outage follows from alerts, not from readings, so that the producer cannot tell",
-        ),
-    ],
-)
-def test_a_rule_that_readings_say_nothing_of_is_refused(text: str, complaint: str) -> None:
-    with pytest.raises(PersonError, match=complaint):
-        names_of(text)
+def test_alerts_of_takes_comma_separated_rules_that_follow_from_readings() -> None:
+    assert parse_rule_names("rack-overheating") == ("rack-overheating",)
+    assert parse_rule_names("weak-signal, silent-sensor") == ("weak-signal", "silent-sensor")
+    rules = ", ".join(rule for rule in catalog.RULES if rule != "site-outage")
+    refused = {
+        "weak-signal,nonsense": f"unknown rule 'nonsense'; choose from {rules}.",
+        "": f"unknown rule ''; choose from {rules}.",
+        "site-outage": "site-outage follows from alerts, not from readings, so the producer cannot "
+        f"know it: choose from {rules}.",
+    }
+    errors = {}
+    for text in refused:
+        with pytest.raises(UserFacingError) as error:
+            parse_rule_names(text)
+        errors[text] = str(error.value)
+    assert errors == {text: f"--alerts-of {text}: {reason}" for text, reason in refused.items()}

@@ -1,52 +1,111 @@
-"""Where a query's state lies, and when it is refused."""
+"""Where a query keeps its state, and when the state is refused."""
 
 from pathlib import Path
 
 import pytest
 
-from events.cli import PersonError
-from spark_jobs.checkpoints import Identity, checkpoint_path, claim
+from events.cli import UserFacingError
+from spark_jobs.runtime.checkpoints import Identity, checkpoint_path, open_checkpoint
 
 
-def identity(**shape: str) -> Identity:
-    return Identity("rack_temperature", "micro-batch", "v1", "test-", shape)
+def identity(**fingerprint: str) -> Identity:
+    return Identity("rack_temperature", "micro-batch", "v1", "test-", fingerprint)
 
 
-def test_the_path_is_job_plan_rules_version_and_prefix() -> None:
+def test_the_path_is_job_plan_state_version_and_prefix() -> None:
     assert checkpoint_path("root/", identity()) == "root/rack_temperature/micro-batch/v1/test-"
 
 
 def test_no_prefix_is_a_dash_so_that_the_path_keeps_its_depth() -> None:
     bare = Identity("overheating", "real-time", "v2", "", {})
-    assert checkpoint_path("s3a://bucket/state", bare) == "s3a://bucket/state/overheating/real-time/v2/-"
+    assert (
+        checkpoint_path("s3a://bucket/state", bare)
+        == "s3a://bucket/state/overheating/real-time/v2/-"
+    )
 
 
-def test_what_was_begun_with_the_same_options_goes_on(tmp_path: Path) -> None:
-    first = claim(str(tmp_path), identity(window="10 minutes", state_partitions="4"))
-    assert claim(str(tmp_path), identity(window="10 minutes", state_partitions="4")) == first
+def test_a_query_with_the_same_options_continues(tmp_path: Path) -> None:
+    first = open_checkpoint(str(tmp_path), identity(window="10 minutes", state_partitions="4"))
+    assert (
+        open_checkpoint(str(tmp_path), identity(window="10 minutes", state_partitions="4")) == first
+    )
     assert Path(first).is_dir()
 
 
-def test_other_options_are_refused_each_with_what_it_was_and_is(tmp_path: Path) -> None:
-    path = claim(str(tmp_path), identity(window="10 minutes", slide="5 minutes", state_partitions="4"))
-    with pytest.raises(PersonError) as refused:
-        claim(str(tmp_path), identity(window="20 minutes", slide="5 minutes", state_partitions="8"))
+def test_other_options_are_refused_with_their_old_and_new_values(tmp_path: Path) -> None:
+    path = open_checkpoint(
+        str(tmp_path), identity(window="10 minutes", slide="5 minutes", state_partitions="4")
+    )
+    with pytest.raises(UserFacingError) as refused:
+        open_checkpoint(
+            str(tmp_path), identity(window="20 minutes", slide="5 minutes", state_partitions="8")
+        )
     assert str(refused.value) == (
-        f"the checkpoint {path} was begun with other options "
-        "(window was 10 minutes and is 20 minutes now; state_partitions was 4 and is 8 now): "
-        "run with those, or name another --checkpoint-root to begin anew."
+        f"the checkpoint {path} was started with other options "
+        "(window was 10 minutes and is now 20 minutes; state_partitions was 4 and is now 8): "
+        "use those, or choose another --checkpoint-root to start from the beginning."
     )
 
 
 def test_a_refusal_changes_nothing(tmp_path: Path) -> None:
-    claim(str(tmp_path), identity(window="10 minutes"))
-    with pytest.raises(PersonError):
-        claim(str(tmp_path), identity(window="20 minutes"))
-    assert claim(str(tmp_path), identity(window="10 minutes"))
+    open_checkpoint(str(tmp_path), identity(window="10 minutes"))
+    with pytest.raises(UserFacingError):
+        open_checkpoint(str(tmp_path), identity(window="20 minutes"))
+    assert open_checkpoint(str(tmp_path), identity(window="10 minutes"))
 
 
-def test_a_prefix_or_a_plan_of_its_own_has_state_of_its_own(tmp_path: Path) -> None:
-    one = claim(str(tmp_path), Identity("overheating", "real-time", "v1", "a-", {"state_partitions": "4"}))
-    two = claim(str(tmp_path), Identity("overheating", "real-time", "v1", "b-", {"state_partitions": "8"}))
-    three = claim(str(tmp_path), Identity("overheating", "micro-batch", "v1", "a-", {}))
+def test_each_prefix_and_each_plan_has_its_own_state(tmp_path: Path) -> None:
+    one = open_checkpoint(
+        str(tmp_path), Identity("overheating", "real-time", "v1", "a-", {"state_partitions": "4"})
+    )
+    two = open_checkpoint(
+        str(tmp_path), Identity("overheating", "real-time", "v1", "b-", {"state_partitions": "8"})
+    )
+    three = open_checkpoint(str(tmp_path), Identity("overheating", "micro-batch", "v1", "a-", {}))
     assert len({one, two, three}) == 3
+
+
+def test_a_checkpoint_of_a_previous_version_is_refused(tmp_path: Path) -> None:
+    folder = Path(checkpoint_path(str(tmp_path), identity()))
+    folder.mkdir(parents=True)
+    (folder / "begun-with.json").write_text('{"shape": {}}', encoding="utf-8")
+    with pytest.raises(UserFacingError) as refused:
+        open_checkpoint(str(tmp_path), identity())
+    assert str(refused.value) == (
+        f"the checkpoint {folder} was written by a previous version of Rackstream: "
+        "delete it, or choose another --checkpoint-root, to start from the beginning."
+    )
+    assert [file.name for file in folder.iterdir()] == ["begun-with.json"]
+
+
+def test_a_checkpoint_of_a_previous_version_with_another_state_version_is_refused(
+    tmp_path: Path,
+) -> None:
+    old = tmp_path / "weak_signal/micro-batch/v1-0a1b2c3d/test-"
+    old.mkdir(parents=True)
+    (old / "begun-with.json").write_text("{}", encoding="utf-8")
+    now = Identity("weak_signal", "micro-batch", "v2", "test-", {})
+    with pytest.raises(UserFacingError) as refused:
+        open_checkpoint(str(tmp_path), now)
+    assert str(refused.value) == (
+        f"the checkpoint {old} was written by a previous version of Rackstream: "
+        "delete it, or choose another --checkpoint-root, to start from the beginning."
+    )
+    assert not Path(checkpoint_path(str(tmp_path), now)).exists()
+    assert open_checkpoint(str(tmp_path), Identity("weak_signal", "micro-batch", "v2", "b-", {}))
+
+
+def test_a_new_checkpoint_does_not_continue_files_of_another_one(tmp_path: Path) -> None:
+    landing = tmp_path / "archive/landing/test-alerts"
+    archive = Identity("archive-alerts", "micro-batch", "v1", "test-", {"folder": str(landing)})
+    first = open_checkpoint(str(tmp_path / "first"), archive, str(landing))
+    (landing / "_spark_metadata").mkdir(parents=True)
+    assert open_checkpoint(str(tmp_path / "first"), archive, str(landing)) == first
+    with pytest.raises(UserFacingError) as refused:
+        open_checkpoint(str(tmp_path / "second"), archive, str(landing))
+    path = checkpoint_path(str(tmp_path / "second"), archive)
+    assert str(refused.value) == (
+        f"{landing} was written with another checkpoint than {path}, which is new: "
+        "choose another --archive, or the checkpoint root that wrote it."
+    )
+    assert not Path(path).exists()

@@ -1,4 +1,4 @@
-"""The overheating rule over racks and over buckets of racks, against the oracle, without Spark."""
+"""The overheating rule over buckets of racks, against the oracle, without Spark."""
 
 from itertools import pairwise
 from random import Random
@@ -6,126 +6,56 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from events.records import InventoryRack, RackReading
+from events.records import RackReading
+from events.rules import Overheating, Rules
 from events.times import to_ms
-from producer.oracle import alert_id, overheating_alerts
-from spark_jobs.overheating_buckets import (
+from producer.expected.oracles.overheating import overheating_alerts
+from producer.expected.oracles.rows import alert_id
+from producer.expected.oracles.rule_lookup import rule_lookup
+from spark_jobs.rules.framework.bucketed_readings import bucket_of
+from spark_jobs.rules.overheating.buckets import (
+    EMPTY,
     HISTORY,
     READINGS,
-    RackHistory,
-    Reading,
-    bucket_of,
-    follow,
+    BucketLimits,
+    limits_by_bucket,
     newest_readings,
-    thresholds_by_bucket,
+    update_bucket,
 )
-from tests.spark.histories import AT, BELOW, COLD, HOT, T0, deliveries, interleaved, reading
+from spark_jobs.rules.overheating.limits import Limits, fleet_limits
+from spark_jobs.rules.overheating.rack_history import RackHistory, Reading
+from tests.builders import T0, rack, reading
+from tests.spark.overheating_histories import histories, rules
+from tests.spark.rack_histories import COLD, HOT, deliveries, interleaved
+from tests.support import examples
 
-Change = tuple[str, str, list[str]]
-"""The alert's id, which tells its decider, the new state, and the ids of the evidence."""
+Change = tuple[str, list[str]]
+"""The alert's id, which depends on trigger, state and severity, and the ids of the evidence."""
 
-THRESHOLD = 100.0
 randoms = st.randoms(use_true_random=False)
+DEFAULTS = BucketLimits(Limits(), {})
 
 
-def seen(taken: RackReading) -> Reading:
-    """Return a reading as the state sees it."""
-    return Reading(
-        taken.sequence,
-        taken.event_id,
-        to_ms(taken.event_time) * 1000,
-        taken.temperature_c,
-        taken.temperature_c >= THRESHOLD,
-    )
+def change(rack: str, severity: str | None, trigger_event_id: str, evidence: list[str]) -> Change:
+    state = "WARNING" if severity else "NORMAL"
+    key = alert_id("rack-overheating", rack, state, severity or "info", trigger_event_id)
+    return key, evidence
 
 
-def change(rack: str, warning: bool, decider: str, evidence: list[str]) -> Change:
-    state, severity = ("WARNING", "error") if warning else ("NORMAL", "info")
-    return alert_id("rack-overheating", rack, state, severity, decider), state, evidence
-
-
-def changes(history: list[RackReading]) -> list[Change]:
-    """Return the changes by the state under test."""
-    rack, found = RackHistory(), []
-    for taken in history:
-        if rack.take(seen(taken)):
-            evidence = [kept.event_id for kept in rack.last]
-            found.append(change(taken.rack_id, rack.warning, taken.event_id, evidence))
-    return found
-
-
-def expected_changes(history: list[RackReading]) -> list[Change]:
-    """Return the changes by the oracle."""
-    return [
-        (alert["alert_id"], alert["state"], [of["event_id"] for of in alert["evidence"]])
-        for alert in overheating_alerts(history, {})
-    ]
-
-
-LATE_CORRECTION = [
-    change("rack-0001", True, "rack-0001/4", ["rack-0001/1", "rack-0001/2", "rack-0001/4"]),
-    change("rack-0001", False, "rack-0001/3", ["rack-0001/2", "rack-0001/3", "rack-0001/4"]),
-]
-
-
-def test_three_at_the_threshold_are_a_warning_and_one_just_below_ends_it() -> None:
-    history = [reading(n, celsius) for n, celsius in enumerate([AT, AT, AT, BELOW])]
-    assert changes(history) == [
-        change("rack-0001", True, "rack-0001/2", ["rack-0001/0", "rack-0001/1", "rack-0001/2"]),
-        change("rack-0001", False, "rack-0001/3", ["rack-0001/1", "rack-0001/2", "rack-0001/3"]),
-    ]
-
-
-def test_a_copy_is_no_third_reading() -> None:
-    one, two = reading(1, HOT), reading(2, HOT)
-    assert changes([one, two, two, one, one]) == []
-
-
-def test_a_late_reading_corrects_the_state() -> None:
-    history = [reading(1, HOT), reading(2, HOT), reading(4, HOT), reading(3, COLD)]
-    assert changes(history) == LATE_CORRECTION
-
-
-def test_a_reading_older_than_the_last_three_is_forgotten_at_once() -> None:
-    rack = RackHistory(seen(reading(n, HOT)) for n in (5, 6, 7))
-    assert not rack.take(seen(reading(4, COLD)))
-    assert [kept.sequence for kept in rack.last] == [5, 6, 7]
-
-
-@settings(max_examples=1000, deadline=None)
-@given(randoms, st.integers(1, 30))
-def test_any_history_gives_the_changes_of_the_oracle(random: Random, readings: int) -> None:
-    history = deliveries(random, readings=readings)
-    assert changes(history) == expected_changes(history)
-
-
-@settings(max_examples=300, deadline=None)
-@given(randoms, st.integers(1, 10))
-def test_any_order_gives_the_changes_of_the_oracle(random: Random, readings: int) -> None:
-    history = deliveries(random, readings=readings)
-    random.shuffle(history)
-    assert changes(history) == expected_changes(history)
-
-
-@settings(deadline=None)
-@given(randoms)
-def test_three_readings_are_all_that_is_kept(random: Random) -> None:
-    rack = RackHistory()
-    for taken in deliveries(random, readings=20):
-        rack.take(seen(taken))
-        assert len(rack.last) <= 3
-        assert rack.last == sorted(rack.last)
-
-
-def table(topic: list[RackReading], first_offset: int = 0, append_ms: int | None = None) -> pa.Table:
-    """Return a part of a topic as it is handed to a bucket; three records share an append time."""
+def table(
+    topic: list[RackReading], first_offset: int = 0, append_ms: int | None = None
+) -> pa.Table:
+    """Return part of a topic as a bucket takes it; three records share an append time."""
     rows = [
         {
             "rack_id": taken.rack_id,
-            **seen(taken)._asdict(),
+            "sequence": taken.sequence,
+            "event_id": taken.event_id,
+            "event_time": to_ms(taken.event_time) * 1000,
+            "temperature_c": taken.temperature_c,
             "site_id": taken.site_id,
             "append_ms": T0 + (first_offset + at) // 3 if append_ms is None else append_ms,
             "partition": 0,
@@ -140,70 +70,152 @@ def shuffled(rows: pa.Table, random: Random) -> pa.Table:
     return rows.take(random.sample(range(len(rows)), len(rows)))
 
 
-def by_rack(found: list[dict[str, Any]]) -> dict[str, list[Change]]:
-    """Return what was found of each rack, in its order: that of racks among each other tells nothing."""
+def by_rack_of(found: list[dict[str, Any]]) -> dict[str, list[Change]]:
+    """Return the changes of each rack in their order; the order of the racks does not matter."""
     racks: dict[str, list[Change]] = {}
     for row in found:
         evidence = [of["event_id"] for of in row["evidence"]]
-        told = change(row["subject"], row["warning"], row["decider"], evidence)
-        racks.setdefault(row["subject"], []).append(told)
+        changed = change(row["subject"], row["severity"], row["trigger_event_id"], evidence)
+        racks.setdefault(row["subject"], []).append(changed)
     return racks
 
 
-@settings(max_examples=200, deadline=None)
-@given(randoms, st.integers(1, 6), st.lists(st.integers(0, 120), max_size=4))
-def test_a_bucket_goes_on_from_its_history_and_takes_a_batch_in_the_topics_order(
-    random: Random, racks: int, cuts: list[int]
-) -> None:
-    histories = {
-        rack: deliveries(random, rack, readings=14) for rack in (f"rack-{n:04d}" for n in range(racks))
-    }
-    topic = interleaved(random, histories.values())
+@st.composite
+def topics(draw: st.DrawFn) -> list[RackReading]:
+    """Return the readings of some racks in the order of a topic."""
+    random = draw(randoms)
+    # Long cold spells too, in which racks are handled together.
+    steady = [reading(n, COLD, "rack-cold") for n in range(draw(st.integers(0, 80)))]
+    return interleaved(
+        random,
+        [
+            steady,
+            *(draw(histories(f"rack-{n:04d}")) for n in range(draw(st.integers(1, 2)))),
+            *(deliveries(random, f"rack-{n:04d}", readings=14) for n in range(2, 5)),
+        ],
+    )
+
+
+def batches(topic: list[RackReading], random: Random, cuts: list[int]) -> list[pa.Table]:
     bounds = [0, *sorted(min(cut, len(topic)) for cut in cuts), len(topic)]
-    bucket, found = HISTORY.empty_table(), []
-    for start, end in pairwise(sorted(set(bounds))):
-        bucket, changed = follow(bucket, shuffled(table(topic[start:end], start), random))
+    return [
+        shuffled(table(topic[start:end], start), random)
+        for start, end in pairwise(sorted(set(bounds)))
+    ]
+
+
+@examples(400)
+@given(topics(), randoms, st.lists(st.integers(0, 250), max_size=12), st.lists(rules(), max_size=3))
+def test_a_bucket_continues_from_its_state_in_the_topics_order(
+    topic: list[RackReading], random: Random, cuts: list[int], own: list[Overheating]
+) -> None:
+    """Racks have rules of their own, or the contract's; so the bucket has both kinds of state."""
+    names = ("rack-0000", "rack-0001", "rack-cold")
+    by_rack = Rules(
+        tuple(
+            Overheating(racks=(name,), **{
+                option: getattr(rule, option)
+                for option in Overheating.__struct_fields__
+                if option not in ("racks", "device_types")
+            })
+            for name, rule in zip(names, own, strict=False)
+        )
+    )  # fmt: skip
+    inventory = [rack(name, threshold_c=100.0) for name in names]
+    fleet = fleet_limits(inventory, by_rack)
+    limits = BucketLimits(fleet.default, fleet.by_rack)
+    bucket, found = EMPTY, []
+    for batch in batches(topic, random, cuts):
+        bucket, changed = update_bucket(bucket, batch, limits)
         found += changed
-    expected = {
-        rack: changes for rack, history in histories.items() if (changes := expected_changes(history))
-    }
-    assert by_rack(found) == expected
-    assert bucket.schema == HISTORY
-    for rack, history in histories.items():
-        last = RackHistory()
-        for taken in history:
-            last.take(seen(taken))
-        kept = bucket.filter(pa.compute.equal(bucket["rack_id"], rack)).drop_columns("rack_id").to_pylist()
-        assert [Reading(**row) for row in kept] == last.last
+    expected: dict[str, list[Change]] = {}
+    for alert in overheating_alerts(topic, rule_lookup(Overheating, by_rack)):
+        evidence = [one["event_id"] for one in alert["evidence"]]
+        expected.setdefault(alert["subject"], []).append((alert["alert_id"], evidence))
+    assert by_rack_of(found) == expected
+    assert bucket.history.schema == HISTORY
+    for name in {taken.rack_id for taken in topic}:
+        size = fleet.by_rack.get(name, fleet.default).history_size
+        distinct = {(t.sequence, t.event_id) for t in topic if t.rack_id == name}
+        kept = bucket.history.filter(pa.compute.equal(bucket.history["rack_id"], name)).to_pylist()
+        assert [(row["sequence"], row["event_id"]) for row in kept] == sorted(distinct)[-size:]
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.sampled_from("abc")), max_size=30))
-def test_the_newest_readings_are_the_last_three_distinct_ones_of_each_rack(
+def test_racks_whose_state_cannot_change_are_handled_together(monkeypatch: Any) -> None:
+    """Racks in `NORMAL` without hot readings, and in `WARNING` with none but hot ones, or none."""
+    taken: list[str] = []
+    original = RackHistory.add
+
+    def add(self: RackHistory, one: Reading) -> bool:
+        taken.append(one.event_id)
+        return original(self, one)
+
+    monkeypatch.setattr(RackHistory, "add", add)
+    limits = BucketLimits(Limits(), {"rack-0003": Limits(clear_below_c=80.0)})
+    hot = [reading(n, HOT, name) for name in ("rack-0001", "rack-0003") for n in (1, 2, 3)]
+    bucket, _ = update_bucket(EMPTY, table(hot), limits)
+    assert sorted(taken) == sorted(one.event_id for one in hot)
+    taken.clear()
+    cold = [reading(n, COLD, "rack-0002") for n in range(5)]
+    bucket, none = update_bucket(bucket, table(cold, 6), limits)
+    hotter = [reading(n, HOT, "rack-0001") for n in (9, 8, 7, 7)]
+    bucket, none_either = update_bucket(bucket, table(hotter, 30), limits)
+    assert (none, none_either, taken) == ([], [], [])
+    coldest = [reading(10, COLD, name) for name in ("rack-0001", "rack-0003")]
+    bucket, found = update_bucket(bucket, table(coldest, 40), limits)
+    assert (len(found), len(taken)) == (2, 2)
+    assert len(bucket.history) == 3 + 3 + 4
+    assert bucket.memories == {}
+
+
+def test_a_hot_reading_that_is_no_longer_kept_still_counts_for_a_late_one() -> None:
+    limits = BucketLimits(Limits(clear_below_c=80.0), {})
+    celsius = [HOT, HOT, *[90.0] * 31]
+    bucket, found = EMPTY, []
+    for n, each in enumerate(celsius):
+        bucket, changed = update_bucket(bucket, table([reading(10 * n, each)], n), limits)
+        found += changed
+    assert bucket.history["sequence"].to_pylist() == [10 * n for n in range(1, 33)]
+    _, changed = update_bucket(bucket, table([reading(15, HOT)], 33), limits)
+    assert (found, [row["severity"] for row in changed]) == ([], ["error"])
+
+
+@examples(300)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.sampled_from("abc")), max_size=30)
+)
+def test_the_newest_readings_are_the_last_distinct_ones_of_each_rack(
     readings: list[tuple[int, int, str]],
 ) -> None:
+    sizes = np.array([3, 5, 1])
     racks, sequences, ids = map(list, zip(*readings, strict=True)) if readings else ([], [], [])
-    rows = pa.table({"sequence": pa.array(sequences, pa.int64()), "event_id": pa.array(ids, pa.string())})
+    rows = pa.table(
+        {"sequence": pa.array(sequences, pa.int64()), "event_id": pa.array(ids, pa.string())}
+    )
     expected = [
         readings.index(reading)
         for rack in sorted(set(racks))
-        for reading in sorted({other for other in readings if other[0] == rack})[-3:]
+        for reading in sorted({other for other in readings if other[0] == rack})[-sizes[rack] :]
     ]
-    assert newest_readings(np.array(racks, np.int64), rows).tolist() == expected
+    rack = np.array(racks, np.int64)
+    assert newest_readings(rack, rows, sizes[rack]).tolist() == expected
 
 
-def test_a_change_has_everything_that_an_alert_needs() -> None:
-    history, none = follow(HISTORY.empty_table(), table([reading(n, HOT, "rack-0007") for n in (1, 2)]))
-    _, found = follow(history, table([reading(3, HOT, "rack-0007")], 2))
+def test_a_change_has_all_columns_that_an_alert_needs() -> None:
+    bucket, none = update_bucket(
+        EMPTY, table([reading(n, HOT, "rack-0007") for n in (1, 2)]), DEFAULTS
+    )
+    _, found = update_bucket(bucket, table([reading(3, HOT, "rack-0007")], 2), DEFAULTS)
     assert none == []
     assert found == [
         {
             "subject": "rack-0007",
             "site_id": "site-a",
-            "warning": True,
+            "severity": "error",
             "event_time": 1_795_000_003_000_000,
-            "decider": "rack-0007/3",
+            "trigger_event_id": "rack-0007/3",
             "threshold_c": 100.0,
+            "count": 3,
             "evidence": [
                 {
                     "sequence": n,
@@ -217,30 +229,32 @@ def test_a_change_has_everything_that_an_alert_needs() -> None:
     ]
 
 
-def test_offsets_of_one_append_time_order_what_the_clock_cannot() -> None:
+def test_offsets_order_readings_with_one_append_time() -> None:
     history = [reading(1, HOT), reading(2, HOT), reading(4, HOT), reading(3, COLD)]
     rows = table(history, append_ms=T0)
-    _, found = follow(HISTORY.empty_table(), rows.take([3, 2, 1, 0]))
-    assert by_rack(found) == {"rack-0001": LATE_CORRECTION}
+    _, found = update_bucket(EMPTY, rows.take([3, 2, 1, 0]), DEFAULTS)
+    assert by_rack_of(found) == {
+        "rack-0001": [
+            change("rack-0001", "error", "rack-0001/4", [f"rack-0001/{n}" for n in (1, 2, 4)]),
+            change("rack-0001", None, "rack-0001/3", [f"rack-0001/{n}" for n in (2, 3, 4)]),
+        ]
+    }
 
 
-def test_a_rack_has_its_own_threshold_and_what_was_hot_stays_so() -> None:
+def test_a_rack_has_its_own_threshold_and_a_hot_reading_stays_hot() -> None:
     inventory = [
-        InventoryRack(
-            rack_id=rack, site_id="site-a", device_type="gpu", threshold_c=celsius, readings_per_second=1.0
-        )
-        for rack, celsius in (("rack-0001", COLD), ("rack-0002", HOT + 1), ("rack-0003", 100.0))
+        rack(name, threshold_c=celsius)
+        for name, celsius in (("rack-0001", COLD), ("rack-0002", HOT + 1), ("rack-0003", 100.0))
     ]
-    own = thresholds_by_bucket(inventory)
-    assert sorted(own) == sorted({bucket_of("rack-0001"), bucket_of("rack-0002")})
-    history, found = HISTORY.empty_table(), []
-    for rack in ("rack-0001", "rack-0002", "rack-0003"):
-        topic = [reading(n, COLD if rack == "rack-0001" else HOT, rack) for n in (1, 2, 3)]
-        history, changed = follow(history, table(topic), own.get(bucket_of(rack)))
+    own = limits_by_bucket(fleet_limits(inventory, Rules()))
+    bucket, found = EMPTY, []
+    for name in ("rack-0001", "rack-0002", "rack-0003"):
+        topic = [reading(n, COLD if name == "rack-0001" else HOT, name) for n in (1, 2, 3)]
+        bucket, changed = update_bucket(bucket, table(topic), own[bucket_of(name)])
         found += changed
     assert [(row["subject"], row["threshold_c"]) for row in found] == [
         ("rack-0001", COLD),
         ("rack-0003", 100.0),
     ]
-    _, found = follow(history, table([reading(4, COLD, "rack-0001")]))
-    assert [(row["subject"], row["warning"]) for row in found] == [("rack-0001", False)]
+    _, found = update_bucket(bucket, table([reading(4, COLD, "rack-0001")]), DEFAULTS)
+    assert [(row["subject"], row["severity"]) for row in found] == [("rack-0001", None)]

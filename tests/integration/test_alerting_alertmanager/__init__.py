@@ -1,1 +1,1 @@
-"""What a real Alertmanager makes of the notices."""
+"""Tests of the webhook channel with a real Alertmanager."""

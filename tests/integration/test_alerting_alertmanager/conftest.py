@@ -1,4 +1,4 @@
-"""These tests need Alertmanager: where it is not installed they are named as not run, or fail if it is required."""
+"""The Alertmanager program; without it the tests are skipped, or fail if it is required."""
 
 import os
 import shutil
@@ -6,12 +6,12 @@ import shutil
 import pytest
 
 NAMES = ("prometheus-alertmanager", "alertmanager")
-"""What Debian calls it, and what its makers do."""
+"""The program's name in Debian and in its own releases."""
 
 
 @pytest.fixture
 def alertmanager() -> str:
-    """Return where Alertmanager is; do not begin a test that cannot be run."""
+    """Return Alertmanager's path, or skip the test."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""A real Alertmanager takes what fires, knows when it is over or worse, and tells the receivers that it has."""
+"""A real Alertmanager receives open, escalated and resolved alerts and notifies its receivers."""
 
 import json
 import subprocess
@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
-from alerting.routes import Webhook
+from alerting.notifications.channels import WebhookChannel
 from events.times import now_ms
-from tests.alerting import HOUR, MINUTE, World
+from tests.alerting import HOUR, MINUTE, AlertingSimulation
 from tests.support import eventually, free_port
-from tests.unit.test_alerting_routes import Receiver, serving
+from tests.unit.test_alerting_channels import Receiver, serving
+
+pytestmark = pytest.mark.full
 
 CONFIG = """
-route: {{receiver: test, group_by: [site_id], group_wait: 0s, group_interval: 1s, repeat_interval: 1h}}
+route:
+  {{receiver: test, group_by: [site_id], group_wait: 0s, group_interval: 1s, repeat_interval: 1h}}
 receivers:
   - name: test
     webhook_configs: [{{url: "{url}", send_resolved: true}}]
@@ -26,14 +29,14 @@ receivers:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """Return the server to which Alertmanager tells what it heard."""
+    """Return the server that Alertmanager notifies."""
     with serving(Receiver()) as receiver:
         yield receiver
 
 
 @pytest.fixture
 def api(alertmanager: str, receiver: Receiver, tmp_path: Path) -> Iterator[str]:
-    """Run an Alertmanager on a free port, and return the address of its alerts."""
+    """Run Alertmanager on a free port, and return the URL of its alerts."""
     config = tmp_path / "alertmanager.yml"
     config.write_text(CONFIG.format(url=receiver.url))
     port = free_port()
@@ -65,13 +68,13 @@ def alerts(api: str) -> list[dict[str, Any]]:
         return json.load(answer)  # type: ignore[no-any-return]
 
 
-def known(api: str) -> list[tuple[str, str]]:
-    """Return subject and severity of what Alertmanager holds for firing."""
+def open_alerts(api: str) -> list[tuple[str, str]]:
+    """Return subject and severity of the alerts that Alertmanager considers open."""
     return sorted((each["labels"]["subject"], each["labels"]["severity"]) for each in alerts(api))
 
 
-def said(receiver: Receiver) -> set[tuple[str, str, str]]:
-    """Return status, subject and severity of all that Alertmanager told its receiver."""
+def notified_alerts(receiver: Receiver) -> set[tuple[str, str, str]]:
+    """Return status, subject and severity of all alerts that Alertmanager sent."""
     return {
         (each["status"], each["labels"]["subject"], each["labels"]["severity"])
         for notice in list(receiver.received)
@@ -79,28 +82,30 @@ def said(receiver: Receiver) -> set[tuple[str, str, str]]:
     }
 
 
-def test_it_knows_what_fires_what_got_worse_and_what_is_over(
+def test_alertmanager_knows_open_escalated_and_resolved_alerts(
     api: str, receiver: Receiver, tmp_path: Path
 ) -> None:
-    world = World(tmp_path / "db", now_ms=now_ms() - 2 * HOUR)
-    route = Webhook(api)
+    sim = AlertingSimulation(tmp_path / "db", now_ms=now_ms() - 2 * HOUR)
+    channel = WebhookChannel(api)
 
-    def tell(for_ms: int) -> None:
-        for notice in world.wait(for_ms):
-            route.send(notice)
+    def send_notices(for_ms: int) -> None:
+        for notice in sim.wait(for_ms):
+            channel.send(notice)
 
-    world.alert("rack-1")
-    world.alert("rack-2")
-    tell(10 * MINUTE)
-    eventually(lambda: known(api), lambda found: found == [("rack-1", "error"), ("rack-2", "error")])
-
-    world.alert("rack-1", severity="critical")
-    world.alert("rack-2", "NORMAL")
-    tell(now_ms() - world.now_ms)
-    eventually(lambda: known(api), lambda found: found == [("rack-1", "critical")])
+    sim.alert("rack-1")
+    sim.alert("rack-2")
+    send_notices(10 * MINUTE)
     eventually(
-        lambda: said(receiver),
-        lambda heard: (
+        lambda: open_alerts(api), lambda found: found == [("rack-1", "error"), ("rack-2", "error")]
+    )
+
+    sim.alert("rack-1", severity="critical")
+    sim.alert("rack-2", "NORMAL")
+    send_notices(now_ms() - sim.now_ms)
+    eventually(lambda: open_alerts(api), lambda found: found == [("rack-1", "critical")])
+    eventually(
+        lambda: notified_alerts(receiver),
+        lambda found: (
             {
                 ("firing", "rack-1", "error"),
                 ("firing", "rack-2", "error"),
@@ -108,7 +113,7 @@ def test_it_knows_what_fires_what_got_worse_and_what_is_over(
                 ("resolved", "rack-2", "error"),
                 ("firing", "rack-1", "critical"),
             }
-            == heard
+            == found
         ),
     )
-    world.close()
+    sim.close()

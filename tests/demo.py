@@ -1,0 +1,117 @@
+"""A demo as a process beside the test, with every process that it starts."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+
+from events import settings
+from tests.support import ROOT, eventually
+
+
+@dataclass
+class RunningDemo:
+    """A demo: its process, folder and output, and every process seen below it."""
+
+    process: "subprocess.Popen[bytes]"
+    home: Path
+    output: Path
+    started: set[psutil.Process] = field(default_factory=set)
+
+    def note(self) -> set[psutil.Process]:
+        """Add the processes that run now to those seen before."""
+        with suppress(psutil.NoSuchProcess):
+            self.started.update(psutil.Process(self.process.pid).children(recursive=True))
+        return self.started
+
+    def child(self, words: str) -> psutil.Process | None:
+        """Return the process with these words on its command line, if there is one."""
+        for process in self.note():
+            with suppress(psutil.Error):
+                if words in " ".join(process.cmdline()):
+                    return process
+        return None
+
+    def reach(self, moment: Callable[["RunningDemo"], object]) -> None:
+        """Wait for a moment while the demo runs; fail at once when it ends before."""
+
+        def look() -> object:
+            reached = moment(self)
+            assert reached or self.process.poll() is None, self.text()
+            return reached
+
+        eventually(look, timeout_s=180, every_s=0.01)
+        self.note()
+
+    def status(self) -> int:
+        """Wait until the demo has ended, and return its exit status."""
+
+        def ended() -> int | None:
+            self.note()
+            return self.process.poll()
+
+        status = eventually(ended, lambda status: status is not None, timeout_s=480)
+        assert status is not None
+        return status
+
+    def text(self) -> str:
+        """Return what it has printed so far."""
+        return self.output.read_text(encoding="utf-8")
+
+    def survivors(self) -> list[psutil.Process]:
+        """Return the processes that it started and that still run."""
+        return [process for process in self.started if _runs(process)]
+
+
+def alerts_in(text: str) -> list[dict[str, Any]]:
+    """Return the alerts of a demo's output, except a half-written last line."""
+    whole, _, _ = text.rpartition("\n")
+    return [msgspec.json.decode(line) for line in whole.splitlines() if line.startswith("{")]
+
+
+def _runs(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+@contextmanager
+def running_demo(
+    tmp_path: Path,
+    *options: str,
+    folder: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[RunningDemo]:
+    """Run `python -m demo OPTIONS` in a folder; on leaving, kill all its processes."""
+    home, output = tmp_path / "home", tmp_path / "output"
+    places = {
+        "PYTHONPATH": str(ROOT),
+        "RACKSTREAM_HOME": str(home),
+        "RACKSTREAM_JARS": str(settings.load().jars_dir.resolve()),
+    }
+    with output.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "demo", *options],
+            cwd=folder,
+            env={**os.environ, **places, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    running = RunningDemo(process, home / "demo", output)
+    try:
+        yield running
+    finally:
+        running.note()
+        process.kill()
+        process.wait()
+        for each in running.started:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()

@@ -1,0 +1,138 @@
+"""Dead letters on a real broker: each topic is reported once, whichever jobs and processes run."""
+
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from events.topics import DEAD_LETTERS, RACK_READINGS, USER_ACTIONS, Topic
+from tests.integration.test_jobs import Pipeline, kill_tree, pipeline
+from tests.spark.mixed_topic import BAD_VALUES, mixed_records, send
+from tests.support import kill, run
+
+__all__ = ["pipeline"]
+pytestmark = pytest.mark.full
+
+JOBS = ("overheating",)
+NOW = "--trigger=available-now"
+
+
+def reported(pipeline: Pipeline, topic: Topic = RACK_READINGS) -> Counter[tuple[int, int]]:
+    """Return how often each record of a topic was reported."""
+    rows: list[Any] = [json.loads(r.value or b"") for r in pipeline.kafka.read_all(DEAD_LETTERS)]
+    places = [(r["partition"], r["offset"]) for r in rows if r["source_topic"] == topic.name]
+    return Counter(places)
+
+
+def reasons(pipeline: Pipeline) -> Counter[str]:
+    rows: list[Any] = [json.loads(r.value or b"") for r in pipeline.kafka.read_all(DEAD_LETTERS)]
+    return Counter(row["reason"] for row in rows)
+
+
+def commits(pipeline: Pipeline, topic: Topic = RACK_READINGS) -> set[int]:
+    return pipeline.batches(f"dead_letters-{topic.name}", "records", "commits")
+
+
+def left_out(progress: Path, query: str) -> int:
+    """Return how many records a query left out, by its progress."""
+    rows = [json.loads(line) for line in progress.read_text(encoding="utf-8").splitlines()]
+    return sum(row["records_left_out"] or 0 for row in rows if row["name"] == query)
+
+
+def test_one_checkpoint_per_topic_serves_every_trigger_and_every_set_of_jobs(
+    pipeline: Pipeline,
+) -> None:
+    contents = mixed_records(11, racks=8, readings=40)
+    part = len(contents) // 4
+    progress = pipeline.folder / "progress.jsonl"
+    send(pipeline.kafka, [*contents[:part], (b"rack", b"no JSON")])
+    now = pipeline.command(NOW, f"--progress={progress}", jobs=JOBS)
+    assert run(*now, env=pipeline.env).returncode == 0
+    assert pipeline.wrong(JOBS) == {}
+    unreadable = reasons(pipeline)["unreadable"]
+    assert left_out(progress, "overheating") == unreadable > 0
+
+    send(pipeline.kafka, contents[part : 2 * part])
+    with pipeline.running("--batch-seconds=5", jobs=JOBS) as process:
+        pipeline.until(process, lambda: not pipeline.wrong(JOBS))
+        pipeline.until(process, lambda: 2 in commits(pipeline))
+        assert kill(process, signal.SIGTERM) == 0
+    before = reported(pipeline)
+
+    # Another job on the topic, and another trigger.
+    send(pipeline.kafka, contents[2 * part : 3 * part])
+    with pipeline.running("--trigger=micro-batch", jobs=("weak_signal",)) as process:
+        pipeline.until(process, lambda: len(reported(pipeline)) > len(before))
+        kill_tree(process)
+
+    # A job on another topic is added later: that topic is reported from its start.
+    send(pipeline.kafka, contents[3 * part :])
+    pipeline.kafka.send(USER_ACTIONS, [("user", b"{")])
+    both = run(*pipeline.command(NOW, jobs=(*JOBS, "user_totals")), env=pipeline.env)
+    assert (both.returncode, pipeline.wrong(JOBS)) == (0, {}), both.stderr[-2000:]
+    after = reported(pipeline)
+    assert {place: after[place] for place in before} == before, "nothing is reported from the start"
+    assert len(reported(pipeline, USER_ACTIONS)) == 1
+
+
+def test_a_second_process_runs_without_and_the_next_one_takes_over(pipeline: Pipeline) -> None:
+    send(pipeline.kafka, mixed_records(12, racks=4, readings=20))
+    live, other = ("overheating",), ("weak_signal", "user_totals")
+    with pipeline.running(jobs=live) as process:
+        pipeline.until(process, lambda: not pipeline.wrong(live))
+        first = reported(pipeline)
+        pipeline.kafka.send(USER_ACTIONS, [("user", b"{")])
+        beside = run(*pipeline.command(NOW, jobs=other), env=pipeline.env)
+        assert beside.returncode == 0, beside.stderr[-2000:]
+        assert f"process {process.pid} on " in beside.stderr
+        assert "reports the dead letters of rack-readings, so this one does not" in beside.stderr
+        assert "dead_letters (available-now): user-actions -> dead-letters" in beside.stderr
+        assert reported(pipeline) == first, "rack-readings are reported once"
+        assert len(reported(pipeline, USER_ACTIONS)) == 1
+        kill_tree(process)
+    pipeline.kafka.send(RACK_READINGS, [("rack", b"no JSON")])
+    next_one = run(*pipeline.command(NOW, jobs=other), env=pipeline.env)
+    assert next_one.returncode == 0, next_one.stderr[-2000:]
+    assert len(reported(pipeline)) == len(first) + 1, "late, not lost"
+
+
+def test_no_dead_letter_is_lost_by_kills_between_the_commits_of_the_queries(
+    pipeline: Pipeline,
+) -> None:
+    send(pipeline.kafka, mixed_records(13, racks=20, readings=40))
+    options = ("--trigger=micro-batch", "--records-per-batch=100")
+
+    def ended() -> list[int]:
+        """Return how many batches of the job and of `dead_letters` have ended."""
+        return [len(pipeline.batches("overheating", "buckets", "commits")), len(commits(pipeline))]
+
+    def apart() -> bool:
+        job, dead_letters = ended()
+        return abs(job - dead_letters) > 1 and max(job, dead_letters) > before
+
+    for _ in range(2):
+        before = max(ended())
+        with pipeline.running(*options, jobs=JOBS) as process:
+            pipeline.until(process, apart)
+            kill_tree(process)
+        assert len(set(ended())) == 2, "killed between the commits"
+    done = run(*pipeline.command(NOW, jobs=JOBS), env=pipeline.env)
+    assert (done.returncode, pipeline.wrong(JOBS)) == (0, {}), done.stderr[-2000:]
+
+
+def test_without_dead_letters_the_job_counts_what_it_leaves_out(pipeline: Pipeline) -> None:
+    contents = mixed_records(14, racks=4, readings=20)
+    send(pipeline.kafka, contents)
+    progress = pipeline.folder / "progress.jsonl"
+    options = ("--no-dead-letters", f"--progress={progress}")
+    jobs = ("overheating", "weak_signal", "rack_temperature")
+    assert run(*pipeline.command(NOW, *options, jobs=jobs), env=pipeline.env).returncode == 0
+    by_sequence, by_time = len(BAD_VALUES), left_out(progress, "rack_temperature")
+    assert left_out(progress, "overheating") == left_out(progress, "weak_signal") == by_sequence
+    assert by_time >= by_sequence, "a job by event time leaves the future out, too"
+    with pipeline.running(*options, "--batch-seconds=5", jobs=("weak_signal",)) as process:
+        pipeline.until(process, lambda: left_out(progress, "weak_signal") == 2 * len(BAD_VALUES))
+    assert pipeline.kafka.read_all(DEAD_LETTERS) == []

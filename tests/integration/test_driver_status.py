@@ -1,0 +1,255 @@
+"""Status, health and restarts of real queries on a real broker, while each part is stopped."""
+
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from decimal import Decimal
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import psutil
+import pytest
+from kafka import KafkaAdminClient
+
+from broker import server
+from broker.server import RunningBroker
+from broker.topics import create_topics
+from events.records import encode
+from events.topics import RACK_READINGS, RACK_TEMPERATURE, USER_ACTIONS, USER_TOTALS
+from jars.java import QUICK_JAVA
+from tests.builders import action, reading
+from tests.spark.mixed_topic import output_differences
+from tests.support import Kafka, above, equal_to, eventually, free_port, kill, program, run
+
+pytestmark = [pytest.mark.full, pytest.mark.alone]
+
+KILLS = int(os.environ.get("QUERY_KILLS", "5"))
+"""CI kills a few times; `QUERY_KILLS=20` is the long form."""
+BACK_WITHIN_S = 3.0
+JOBS = ("rack_temperature", "user_totals")
+
+
+class Driver:
+    """A driver with its own topics, folder and status."""
+
+    def __init__(self, broker: RunningBroker, folder: Path) -> None:
+        self.kafka = Kafka(broker.bootstrap, f"status-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
+        create_topics(self.kafka.bootstrap, self.kafka.prefix)
+        self.output, self.root = folder / "output.log", folder / "checkpoints"
+        self.env = self.kafka.env | {
+            "JAVA_TOOL_OPTIONS": QUICK_JAVA,
+            "RACKSTREAM_HOME": str(folder),
+        }
+        self.purchases = 0
+
+    @contextmanager
+    def running(self, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run the jobs, and end all that is left of them."""
+        command = ("spark_jobs", "run", *JOBS, f"--checkpoint-root={self.root}", *options)
+        with program(*command, env=self.env, output=self.output) as process:
+            family: list[psutil.Process] = []
+            try:
+                yield process
+                family = psutil.Process(process.pid).children(recursive=True)
+            except psutil.NoSuchProcess:
+                pass
+            finally:
+                kill(process)
+                for member in family:
+                    if member.is_running():
+                        member.kill()
+
+    def buy(self, count: int = 10) -> None:
+        """Send purchases of one user, and one reading."""
+        numbers = range(self.purchases, self.purchases + count)
+        self.purchases += count
+        self.kafka.send(
+            USER_ACTIONS,
+            [("user", encode(action(f"a{n}", amount=Decimal("1.00")))) for n in numbers],
+        )
+
+    def counted(self) -> int:
+        """Return how many purchases the job has counted."""
+        rows = [json.loads(record.value or b"") for record in self.kafka.read_all(USER_TOTALS)]
+        return max((row["purchase_count"] for row in rows), default=0)
+
+    def health(self) -> tuple[int, str]:
+        """Return what the command says, and its exit status."""
+        done = run("spark_jobs", "health", env=self.env)
+        assert "Traceback" not in done.stderr
+        return done.returncode, (done.stdout + done.stderr).strip()
+
+    def until_health_says(self, text: str, *, timeout_s: float) -> None:
+        """Wait until the command says something."""
+        eventually(self.health, lambda said: text in said[1], timeout_s=timeout_s, every_s=0.5)
+
+    def queries(self) -> dict[str, dict[str, Any]]:
+        """Return the queries of the driver's status by name."""
+        done = run("spark_jobs", "status", "--json", env=self.env)
+        assert done.returncode == 0, done.stderr
+        (driver,) = json.loads(done.stdout)
+        return {query["name"]: query for query in driver["queries"]}
+
+
+@pytest.fixture
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    """Run a broker that the test may stop."""
+    running = server.start(free_port(), tmp_path_factory.mktemp("own-kafka"))
+    try:
+        yield running
+    finally:
+        psutil.Process(running.pid).resume()
+        running.stop()
+
+
+def python_workers(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
+    """Return the processes in which a driver's queries run Python."""
+    found = []
+    for one in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "pyspark.worker" in one.cmdline():
+                found.append(one)
+    return found
+
+
+def test_what_is_stopped_shows_in_the_status_and_the_health_of_a_driver(
+    own_broker: RunningBroker, tmp_path: Path
+) -> None:
+    driver = Driver(own_broker, tmp_path)
+    with driver.running() as process:
+        driver.buy()
+        eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
+        driver.until_health_says("healthy: 4 queries in 1 processes", timeout_s=30)
+        eventually(
+            lambda: driver.queries()["user_totals"], lambda query: query["records_behind"] == 0
+        )
+        assert "records_behind" not in driver.queries()["rack_temperature"]
+
+        # A Python worker dies: its query is started again, the others go on.
+        def restarts_after_kill() -> int:
+            driver.buy()
+            for worker in python_workers(process):
+                with suppress(psutil.NoSuchProcess):
+                    worker.kill()
+            return int(driver.queries()["user_totals"]["restarts"])
+
+        eventually(restarts_after_kill, above(0), timeout_s=60)
+        eventually(driver.counted, equal_to(driver.purchases), timeout_s=60)
+        assert driver.queries()["rack_temperature"]["restarts"] == 0
+
+        # The broker accepts connections and does not answer.
+        psutil.Process(own_broker.pid).suspend()
+        driver.until_health_says(
+            f"the broker at {own_broker.bootstrap} has not answered for 3", timeout_s=60
+        )
+        shown = run("spark_jobs", "status", env=driver.env)
+        assert f"the broker at {own_broker.bootstrap} does not answer" in shown.stdout
+        assert max(map(len, shown.stdout.splitlines())) <= 80
+        psutil.Process(own_broker.pid).resume()
+        driver.until_health_says("healthy: 4 queries", timeout_s=60)
+        driver.buy()
+        eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
+
+        kill(process)
+        status, said = driver.health()
+        assert status == 1
+        assert re.fullmatch(
+            rf"spark_jobs: process {process.pid} was killed, \d s ago: start it again\. "
+            r"\(jobs: rack_temperature, user_totals, dead_letters\)",
+            said,
+        )
+
+
+def test_a_deleted_topic_ends_the_driver_with_its_sentence(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    driver = Driver(broker, tmp_path)
+    with driver.running() as process:
+        driver.buy()
+        eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
+        admin = KafkaAdminClient(bootstrap_servers=driver.kafka.bootstrap)
+        admin.delete_topics([driver.kafka.name(USER_ACTIONS)])
+        admin.close()
+        assert process.wait(timeout=120) == 1
+    *_, last = driver.output.read_text(encoding="utf-8").splitlines()
+    # Which of the queries notices first, and how, is chance.
+    assert re.fullmatch(
+        r"spark_jobs: (user_totals|dead_letters-user-actions) failed: "
+        r"(a topic is missing: run|the topic no longer holds) .*",
+        last,
+    )
+    status, said = driver.health()
+    assert status == 1
+    assert f"process {process.pid} has ended: " in said
+    assert last.removeprefix("spark_jobs: ") in said
+
+
+def lost(kafka: Kafka, job: str, sent: int) -> object:
+    """Return what the outputs lack; nothing when they are right."""
+    if job == "rack_temperature":
+        return output_differences(kafka, {}, [job])
+    rows = [json.loads(record.value or b"") for record in kafka.read_all(USER_TOTALS)]
+    return sent - max((row["purchase_count"] for row in rows), default=0)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_killed_query_is_back_within_three_seconds_and_loses_nothing(
+    broker: RunningBroker, tmp_path: Path, job: str, record_property: Callable[[str, object], None]
+) -> None:
+    kafka = Kafka(broker.bootstrap, f"kills-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
+    create_topics(kafka.bootstrap, kafka.prefix)
+    end, sent = Event(), [0]
+
+    def send() -> None:
+        while not end.wait(0.1):
+            number = sent[0]
+            if job == "user_totals":
+                kafka.send(
+                    USER_ACTIONS, [("user", encode(action(f"a{number}", amount=Decimal("1.00"))))]
+                )
+            else:
+                one = reading(number)
+                kafka.send(RACK_READINGS, [(one.rack_id, encode(one))])
+            sent[0] += 1
+
+    env = kafka.env | {"JAVA_TOOL_OPTIONS": QUICK_JAVA, "RACKSTREAM_HOME": str(tmp_path)}
+    sender = Thread(target=send)
+    sender.start()
+    output = tmp_path / "kills.log"
+    command = ("tests.query_kills", job, str(KILLS), tmp_path / "checkpoints")
+    try:
+        with program(*command, env=env, output=output) as process:
+
+            def kills_done() -> list[dict[str, int]]:
+                text = output.read_text(encoding="utf-8")
+                assert process.poll() is None, text[-2000:]
+                return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+            kills = eventually(
+                kills_done, lambda done: len(done) == KILLS, timeout_s=60 + 25 * KILLS, every_s=0.5
+            )
+            end.set()
+            sender.join()
+            eventually(lambda: lost(kafka, job, sent[0]), lambda found: not found, timeout_s=60)
+            assert kill(process, signal.SIGTERM) == 0
+    finally:
+        end.set()
+        sender.join()
+    sink = USER_TOTALS if job == "user_totals" else RACK_TEMPERATURE
+    active_s = [(one["active_ms"] - one["killed_ms"]) / 1000 for one in kills]
+    outputs = [record.timestamp_ms for record in kafka.read_all(sink)]
+    output_s = [
+        (next(at for at in outputs if at > one["active_ms"]) - one["killed_ms"]) / 1000
+        for one in kills
+    ]
+    print(f"{job}: active again after {active_s} s, first output after {output_s} s")  # noqa: T201
+    record_property("active_s", active_s)
+    record_property("output_s", output_s)
+    assert statistics.median(active_s) <= BACK_WITHIN_S

@@ -1,0 +1,94 @@
+"""Kill a query inside a running driver, again and again, and measure how long it is away.
+
+`python -m tests.query_kills JOB KILLS CHECKPOINT_ROOT` runs a job until SIGTERM, with the broker
+and the prefix of the environment, while something else sends events. It prints one JSON line per
+kill: when the query was killed and when it was active again, in epoch milliseconds.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from events import settings
+from events.times import now_ms
+from jars.java import QUICK_JAVA
+from spark_jobs.registry import JOBS
+from spark_jobs.runtime import runner
+from spark_jobs.runtime.job import ConfiguredJob
+from spark_jobs.runtime.triggers import Trigger
+from tests.support import eventually
+
+WORKS_S = 11.0
+"""A real-time query that has run for so long counts as working, and is started again at once."""
+
+
+def kill_queries(name: str, kills: int, *, ends_batches: bool) -> None:
+    """Kill a query so many times, each time after it works again; an error ends this process."""
+    try:
+        eventually(lambda: SparkSession._instantiatedSession, timeout_s=120)
+        spark = SparkSession._instantiatedSession
+        assert spark is not None
+        for _ in range(kills):
+            query = eventually(partial(_active, spark, name), timeout_s=120)
+            works_at_s = time.monotonic() + WORKS_S
+            eventually(partial(_works, query, works_at_s, ends_batches=ends_batches), timeout_s=120)
+            killed_ms = now_ms()
+            eventually(partial(_cancel, spark, query), timeout_s=30, every_s=0.01)
+            eventually(partial(_active, spark, name, query), timeout_s=60, every_s=0.01)
+            print(json.dumps({"killed_ms": killed_ms, "active_ms": now_ms()}), flush=True)  # noqa: T201
+    except BaseException:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise
+
+
+def _works(query: Any, at_s: float, *, ends_batches: bool) -> bool:
+    """Tell whether a query has run for long enough, and ended a batch unless its batches are long.
+
+    So it is killed in the middle of a later batch, and not always in its first.
+    """
+    return time.monotonic() >= at_s and (query.lastProgress is not None or not ends_batches)
+
+
+def _active(spark: SparkSession, name: str, killed: Any = None) -> Any:
+    """Return the query if it runs, but not the run that was killed: it is listed for a moment."""
+    for query in spark.streams.active:
+        if query.name == name and (killed is None or query.runId != killed.runId):
+            return query
+    return None
+
+
+def _cancel(spark: SparkSession, query: Any) -> bool:
+    """Fail the query's Spark job, if it runs one now, and tell whether the query has failed."""
+    spark.sparkContext.cancelJobGroup(str(query.runId))
+    return not query.isActive
+
+
+def main() -> int:
+    """Run the job until a signal arrives; return its exit status."""
+    name, kills, root = sys.argv[1:]
+    job = JOBS[name]
+    config = settings.load("")
+    options = runner.RunOptions(
+        checkpoint_root=root,
+        restarts=1000,
+        java_options=QUICK_JAVA,
+        progress=Path(root) / "progress.jsonl",
+    )
+
+    ends_batches = job.default_trigger is not Trigger.REAL_TIME  # which last for minutes
+    kill = partial(kill_queries, name, int(kills), ends_batches=ends_batches)
+    Thread(target=kill, daemon=True).start()
+    configured = ConfiguredJob(job, job.options(), job.default_trigger)
+    return runner.run([configured], config, options, lambda line: print(line, file=sys.stderr))  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())

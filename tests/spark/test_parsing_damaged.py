@@ -1,0 +1,211 @@
+"""Readings with damaged bytes: the parsers' verdict against a strict reader of the test's own."""
+
+import json
+import re
+from collections import Counter
+from datetime import datetime
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from events.records import RackReading, encode
+from spark_jobs.runtime.parsing._arrow import ArrowParser
+from spark_jobs.runtime.parsing.strict import parse
+from tests.builders import reading
+from tests.spark.kafka_tables import kafka_table, with_field
+from tests.spark.rack_histories import COLD
+
+GOOD = encode(reading(1, COLD))
+FIELDS = [*json.loads(GOOD), "scheduled_time", "room"]
+NAMES = list(RackReading.__struct_fields__)
+TEXTS = ("event_id", "rack_id", "site_id", "device_type")
+FRAGMENTS = [
+    *b"{ } [ ] , : \" \\ ' - 0 7 . e \n \t \x00 \x1f \x7f \xff \xc3 \xed\xa0\x80 / +".split(b" "),
+    *(text.encode() for text in (" ", "é", '"é"', "🔥", "\ufeff", "\u2028")),
+    *rb"\u0041 \ud800 \udc00\ud800 \n \q \" null true false NaN -Infinity".split(),
+    *rb'1e999 1e5 -0 "" "7" {} []'.split(),
+    *rb',"x":1 ,"x":{"y":[1,2]} ,"x":"}" ,"complete":true} ,{"complete":true}]}'.split(),
+    *rb'],"x":[1 1,"record":'.split(),
+    *rb']} "sequence":3, {"a":'.split(),
+    *b'"rack_id" "event_time" "2026-02-30T00:00:00Z" "2026-11-21T06:26:00Z" Z // /**/'.split(),
+]
+
+
+def mutant(random: Random) -> bytes:
+    """Return a reading with up to three damages to its bytes or to one of its fields."""
+    value = GOOD
+    for _ in range(random.choice([1, 1, 1, 2, 3])):
+        at, fragment = random.randrange(len(value) + 1), random.choice(FRAGMENTS)
+        match random.randrange(7):
+            case 0:
+                value = value[:at] + fragment + value[at:]
+            case 1:
+                value = value[:at] + value[at + random.choice([1, 1, 2, 8]) :]
+            case 2:
+                value = value[:at] + fragment + value[at + len(fragment) :]
+            case 3:
+                value += fragment
+            case 4:
+                value = fragment + value
+            case 5 if value == GOOD:
+                value = with_field(random.choice(FIELDS), fragment)
+            case 6:
+                value = value.replace(random.choice([b'"', b",", b":", b"-", b"1"]), fragment, 1)
+    return value
+
+
+class RepeatedFieldError(Exception):
+    """A field is in the object twice; JSON does not define what that means."""
+
+
+def strictly_read(value: bytes) -> dict[str, Any]:
+    """Return the fields of a reading; raise `ValueError` for what is a dead letter."""
+
+    def no_constant(name: str) -> None:
+        raise ValueError(f"{name} is no JSON")
+
+    def flat(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if max(Counter(name for name, _ in pairs).values(), default=1) > 1:
+            raise RepeatedFieldError
+        return dict(pairs)
+
+    fields = json.loads(value.decode("utf-8"), parse_constant=no_constant, object_pairs_hook=flat)
+    assert_type(fields, dict)
+    for name in TEXTS:
+        text = assert_type(fields.get(name), str)
+        if len(text.encode("utf-8")) > 256:  # and a lone surrogate raises here
+            raise ValueError(name)
+    if not -(2**63) <= assert_type(fields.get("sequence"), int) < 2**63:
+        raise ValueError("sequence")
+    for name in ("temperature_c", "signal_strength"):
+        if abs(float(assert_type(fields.get(name), int, float))) == float("inf"):
+            raise ValueError(name)
+    moment(fields.get("event_time"))
+    if fields.get("scheduled_time") is not None:
+        moment(fields["scheduled_time"])
+    return {name: fields[name] for name in (*TEXTS, "sequence", "temperature_c", "signal_strength")}
+
+
+def assert_type(value: Any, *types: type) -> Any:
+    if type(value) not in types:
+        raise ValueError(f"{value!r} is none of {types}")
+    return value
+
+
+def moment(value: Any) -> datetime:
+    if not re.fullmatch(r"[0-9-]{10}T[0-9:]{8}(\.[0-9]{1,6})?Z", assert_type(value, str)):
+        raise ValueError(value)
+    return datetime.fromisoformat(value)
+
+
+@pytest.mark.full
+@settings(
+    max_examples=6, deadline=None, phases=[Phase.reuse, Phase.generate]
+)  # seeds have no order to shrink by
+@given(st.integers(0, 2**32))
+def test_the_strict_parser_agrees_with_a_strict_reader_on_damaged_readings(
+    spark: SparkSession, seed: int
+) -> None:
+    random = Random(seed)
+    values = list({mutant(random) for _ in range(2500)})
+    parsed = parse(kafka_table(spark, values), RackReading)
+    rows = parsed.drop("event_time", "scheduled_time", "key").collect()
+    wrong, good = [], 0
+    for row in rows:
+        value = bytes(row["value"])
+        expected: dict[str, Any] | None
+        try:
+            expected = strictly_read(value)
+        except RepeatedFieldError:
+            continue
+        except (ValueError, OverflowError):
+            expected = None
+        found = None if row["error"] else {name: row[name] for name in expected or TEXTS}
+        good += found is not None
+        if found != expected:
+            wrong.append((value, row["error"], expected))
+    assert not wrong, min(wrong, key=lambda one: len(one[0]))
+    assert 80 < good < len(values) - 80, "the mutants must be of both kinds"
+
+
+@pytest.mark.full
+@settings(
+    max_examples=3, deadline=None, phases=[Phase.reuse, Phase.generate]
+)  # seeds have no order to shrink by
+@given(st.integers(0, 2**32))
+def test_what_the_arrow_parser_accepts_the_strict_parser_reads_alike(
+    spark: SparkSession, seed: int
+) -> None:
+    random = Random(seed)
+    values = [GOOD, *TRICKY, *{mutant(random) for _ in range(2500)}, *dated(random)]
+    good, fields = ArrowParser(RackReading).parse(pa.array(values, pa.binary()), NAMES)
+    surely = [value for value, is_good in zip(values, good.to_pylist(), strict=True) if is_good]
+    columns = [
+        F.unix_micros(name).alias(name) if name.endswith("_time") else F.col(name) for name in NAMES
+    ]
+    parsed = parse(kafka_table(spark, surely), RackReading).orderBy("offset")
+    rows = [row.asDict() for row in parsed.select("error", *columns).collect()]
+    micros = [
+        fields[name].cast(pa.int64()) if name.endswith("_time") else fields[name] for name in NAMES
+    ]
+    found = [{"error": None} | of for of in pa.table(micros, names=NAMES).to_pylist()]
+    differing = [
+        (value, row, of)
+        for value, row, of in zip(surely, rows, found, strict=True)
+        if repr(row) != repr(of)
+    ]
+    assert not differing, min(differing, key=lambda one: len(one[0]))
+    assert good[0].as_py()
+    assert 80 < len(surely) < len(values) - 80, "the mutants must be of both kinds"
+
+
+TRICKY = [
+    with_field("room", b'"\xff"'),
+    with_field("room", b'"\xed\xa0\x80"'),
+    with_field("\xff", b"1"),
+    with_field("room", rb'"\ud800"'),
+    with_field("room", b"1e999"),
+    with_field("room", b"1" * 1100),
+    with_field("room", b"[" * 1100 + b"]" * 1100),
+    with_field("rack_id", '"%s"' % ("é" * 129)),
+    with_field("rack_id", '"%s"' % ("é" * 128)),
+    with_field("sequence", str(2**63)),
+    with_field("sequence", str(-(2**63))),
+    with_field("sequence", "1.0"),
+    with_field("temperature_c", "5"),
+    with_field("temperature_c", "1e999"),
+    with_field("temperature_c", "1e-999"),
+    with_field("scheduled_time", "null"),
+    with_field("event_time", '"2024-02-29T00:00:00Z"'),
+    with_field("event_time", '"2026-11-21T06:26:00Z\\n"'),
+    with_field("event_time", '"2026-11-21T24:00:00Z"'),
+    b" " + GOOD + b"\n",
+    b"\xef\xbb\xbf" + GOOD,
+    GOOD + GOOD,
+    b"[" + GOOD + b"]",
+    GOOD[:-1] + b',"sequence":7}',
+    GOOD[:-1] + b',"sequence":null}',
+    b'{"sequence":null,' + GOOD[1:],
+    b'{"sequence":"a",' + GOOD[1:],
+]
+
+
+def dated(random: Random) -> list[bytes]:
+    """Return readings whose time is almost valid."""
+    digits = [*b"0123456789", *b"-T:.Z +"]
+    times = []
+    for _ in range(400):
+        time = bytearray(b"2026-02-28T23:59:59.999999Z")
+        for _ in range(random.choice([1, 1, 2])):
+            time[random.randrange(len(time))] = random.choice(digits)
+        times.append(bytes(time[: random.choice([27, 27, 25, 26])]))
+    return [
+        with_field(random.choice(["event_time", "scheduled_time"]), b'"%s"' % time)
+        for time in times
+    ]

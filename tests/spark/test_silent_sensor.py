@@ -1,0 +1,98 @@
+"""The rule silent-sensor run by Spark, by append times and by the wall clock."""
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from events.records import encode
+from events.rules import Rules, SilentSensor
+from events.times import now_ms, to_ms, to_text
+from producer.expected.oracles.rule_lookup import rule_lookup
+from producer.expected.oracles.silent_sensor import silent_sensor_alerts
+from spark_jobs.rules import silent_sensor
+from spark_jobs.runtime.triggers import Trigger
+from tests.builders import reading
+from tests.spark.file_streams import live_stream
+from tests.spark.kafka_tables import kafka_table
+from tests.spark.rule_runs import (
+    APPENDED_MS,
+    INVENTORY,
+    RACKS,
+    Row,
+    alerts_of,
+    assert_expected,
+    cuts_of,
+    table_of,
+)
+from tests.support import eventually
+
+
+def test_silent_sensor_under_available_now_gives_the_alerts_of_the_oracle(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    random = Random(2)
+    rules = Rules((SilentSensor(racks=("rack-0001",), after_s=100, severity="warning"),))
+    topic = sorted(
+        (
+            (
+                reading(second, 70.0, rack.rack_id),
+                APPENDED_MS + 1000 * second + random.randrange(900),
+            )
+            for number, rack in enumerate(RACKS)
+            for second in range(0, 900, 3)
+            if (second // 45 + number) % 3
+        ),
+        key=lambda one: one[1],
+    )
+    found = alerts_of(spark, tmp_path, silent_sensor.JOB, topic, cuts_of(random, topic), rules)
+    due = silent_sensor_alerts(
+        topic,
+        rule_lookup(SilentSensor, rules, INVENTORY),
+        until_ms=max(append_ms for _, append_ms in topic),
+    )
+    assert_expected(found, due, 20)
+
+
+@pytest.mark.full
+def test_silent_sensor_detects_by_the_wall_clock_that_all_racks_are_silent(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rules = Rules((SilentSensor(racks=("rack-0000",), after_s=600), SilentSensor(after_s=1)))
+    table = table_of(silent_sensor.JOB, rules, Trigger.MICRO_BATCH)
+    start_ms = now_ms()
+    first = kafka_table(
+        spark, [encode(reading(1, 70.0, "rack-0001"))], append_ms=[start_ms], first_offset=0
+    )
+    with live_stream(spark, tmp_path, first, table, "append") as stream:
+        stream.add(first)
+
+        def alerts() -> list[Row]:
+            return [json.loads(row["value"]) for batch in stream.found for row in batch]
+
+        silent = eventually(alerts, lambda rows: len(rows) >= 7)
+        rows = {row["subject"]: row for row in silent}
+        assert sorted(rows) == [rack.rack_id for rack in RACKS[1:]]
+        assert rows["rack-0001"]["event_time"] == to_text(start_ms + 1000)
+        assert [each["event_id"] for each in rows["rack-0001"]["evidence"]] == ["rack-0001/1"]
+        late_ms = {
+            name: to_ms(row["detected_time"]) - to_ms(row["event_time"])
+            for name, row in rows.items()
+        }
+        assert all(late >= silent_sensor.GRACE_MS for late in late_ms.values()), late_ms
+        assert [row["evidence"] for name, row in rows.items() if name != "rack-0001"] == [[]] * 6
+        after_ms = now_ms()
+        back = kafka_table(
+            spark, [encode(reading(2, 70.0, "rack-0001"))], append_ms=[after_ms], first_offset=1
+        )
+        stream.add(back)
+
+        def normal_alerts() -> list[Row]:
+            return [row for row in alerts() if row["state"] == "NORMAL"]
+
+        # A slow batch may already hold the next silence too.
+        (normal,) = eventually(normal_alerts, bool)
+        assert normal["subject"] == "rack-0001"
+        assert f"after {(after_ms - start_ms) / 1000:.1f} s" in normal["summary"]

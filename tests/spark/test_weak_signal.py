@@ -1,0 +1,95 @@
+"""The rule weak-signal run by Spark in both modes: the oracle's alerts come out."""
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from events.records import RackReading, encode
+from events.rules import Rules, WeakSignal
+from producer.expected.oracles.rule_lookup import rule_lookup
+from producer.expected.oracles.weak_signal import weak_signal_alerts
+from spark_jobs.rules import weak_signal
+from spark_jobs.runtime.triggers import Trigger
+from tests.spark.kafka_tables import kafka_table
+from tests.spark.rack_histories import alerts_by_id, deliveries, interleaved
+from tests.spark.rule_runs import (
+    INVENTORY,
+    RACKS,
+    Row,
+    a_second_apart,
+    alerts_of,
+    assert_expected,
+    cuts_of,
+    table_of,
+    unknown_rack,
+)
+
+
+def with_signal_strengths(random: Random, history: list[RackReading]) -> list[RackReading]:
+    """Give each event one signal strength near the rule's bounds."""
+    strength: dict[str, float] = {}
+    for each in history:
+        strength.setdefault(
+            each.event_id, random.choice([0.1, 0.199, 0.2, 0.21, 0.249, 0.25, 0.3, 0.9, 0.15])
+        )
+        each.signal_strength = strength[each.event_id]
+    return history
+
+
+WEAK_RULES = Rules(
+    (
+        WeakSignal(racks=("rack-0001",), below=0.3, clear_at=0.5, severity="critical"),
+        WeakSignal(device_types=("compute-server",), below=0.15, clear_at=0.2),
+    )
+)
+RULES = [
+    pytest.param(Rules(), id="defaults"),
+    pytest.param(WEAK_RULES, id="rules file", marks=pytest.mark.full),
+]
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_weak_signal_in_micro_batches_gives_the_alerts_of_the_oracle(
+    spark: SparkSession, tmp_path: Path, rules: Rules
+) -> None:
+    random = Random(11)
+    histories = [
+        with_signal_strengths(random, deliveries(random, rack.rack_id, readings=60))
+        for rack in (*RACKS, unknown_rack())
+    ]
+    topic = a_second_apart(interleaved(random, histories))
+    found = alerts_of(spark, tmp_path, weak_signal.JOB, topic, cuts_of(random, topic), rules)
+    due = weak_signal_alerts((each for each, _ in topic), rule_lookup(WeakSignal, rules, INVENTORY))
+    assert_expected(found, due, 100)
+    assert {row["severity"] for row in found.values()} >= {"info", "error", "warning"}
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_weak_signal_in_real_time_mode_gives_the_alerts_of_the_oracle(
+    spark: SparkSession, rules: Rules
+) -> None:
+    """A batch emits once per rack, so each start of a history is a batch of its own here."""
+    spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "10000000")
+    random = Random(5)
+    histories = [
+        with_signal_strengths(random, deliveries(random, rack.rack_id, readings=12))
+        for rack in RACKS
+    ]
+    found: dict[str, Row] = {}
+    longest = max(map(len, histories))
+    for length in range(1, longest + 1):
+        rows = [
+            each for history in histories if length <= len(history) for each in history[:length]
+        ]
+        records = table_of(weak_signal.JOB, rules, Trigger.REAL_TIME)(
+            kafka_table(spark, [encode(each) for each in rows])
+        )
+        found |= alerts_by_id(json.loads(row["value"]) for row in records.collect())
+    due = weak_signal_alerts(
+        (each for history in histories for each in history),
+        rule_lookup(WeakSignal, rules, INVENTORY),
+    )
+    assert_expected(found, due, 15)

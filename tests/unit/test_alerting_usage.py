@@ -1,0 +1,53 @@
+"""What the command line says about missing databases, wrong values and wrong usage."""
+
+from pathlib import Path
+
+import pytest
+
+from alerting.store import Store
+from tests.support import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["list", "--database=none"], "alerting: the database none cannot be read"),
+        (["show", "abc", "--database=none"], "alerting: the database none cannot be read"),
+        (
+            ["silence", "--rule=lost-signal", "--subject=r", "--for=0s"],
+            "alerting: --for must be greater than 0",
+        ),
+        (
+            ["silence", "--rule=lost-signal", f"--subject={'ä' * 200}", "--for=1h"],
+            "alerting: a subject has at most",
+        ),
+        (
+            ["run", "--database=none", "--remind-after=0"],
+            "alerting: --remind-after must be greater than 0",
+        ),
+    ],
+)
+def test_a_users_mistake_ends_in_one_sentence(arguments: list[str], sentence: str) -> None:
+    done = run("alerting", *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith(sentence) and done.stderr.count("\n") == 1
+
+
+def test_an_invalid_duration_or_rule_is_wrong_usage() -> None:
+    for wrong in (["--rule=lost-signal", "--for=soon"], ["--rule=lost", "--for=1h"]):
+        done = run("alerting", "silence", "--subject=rack-1", *wrong)
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_the_database_is_a_setting_that_the_option_overrides(tmp_path: Path) -> None:
+    with Store(tmp_path / "db"):
+        pass
+    env = {"ALERTING_DATABASE": str(tmp_path / "db")}
+    assert run("alerting", "list", env=env).stdout == "No open incidents.\n"
+    assert run("alerting", "counts", env=env).stdout.startswith("0 alerts")
+    overridden = run("alerting", "list", "--database=none", env=env)
+    assert overridden.stderr.startswith("alerting: the database none cannot be read")
+    default = run("alerting", "list", env={"ALERTING_DATABASE": "", "RACKSTREAM_HOME": "no-home"})
+    assert default.stderr.startswith(
+        "alerting: the database no-home/alerting.sqlite3 cannot be read"
+    )

@@ -1,0 +1,113 @@
+"""The other engines: which are installed, and what a person reads when one is not."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from events.cli import UserFacingError
+from loadtest import engines
+from loadtest.__main__ import capacity_command, run_command
+from loadtest.engines import ENGINES, JavaEngine, PythonEngine
+from loadtest.measure.correctness import compare_outputs
+from loadtest.plan import PLANS, Engine, PointSettings
+
+
+def test_a_plan_may_name_spark_and_every_other_engine() -> None:
+    assert {"spark", *ENGINES} == set(Engine.__args__)  # type: ignore[attr-defined] # a Literal's values
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put the engines' sources and environments into an empty folder."""
+    monkeypatch.setattr(engines, "FOLDER", tmp_path)
+    monkeypatch.setenv("RACKSTREAM_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("empty_folder")
+def test_engines_that_are_not_installed_are_missing_and_spark_never_is() -> None:
+    assert engines.missing(["spark", "quix", "flink", "flink"]) == ["flink", "quix"]
+    assert engines.missing(["spark", *ENGINES]) == sorted(ENGINES)
+
+
+@pytest.mark.usefixtures("empty_folder")
+@pytest.mark.parametrize(
+    ("command", "plan"),
+    [
+        (lambda plan: run_command([plan]), "flink-latency"),
+        (capacity_command, "flink-capacity"),
+    ],
+)
+def test_a_run_without_its_engine_is_refused(command: Callable[[str], None], plan: str) -> None:
+    with pytest.raises(
+        UserFacingError,
+        match=rf"needs flink, .* run python -m loadtest engines {plan} --install\.$",
+    ):
+        command(plan)
+
+
+def test_run_refuses_a_capacity_plan_and_names_the_command_for_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserFacingError, match=r"run python -m loadtest capacity overheating-capacity\.$"
+    ):
+        run_command(["overheating-capacity"])
+    own = tmp_path / "own.yaml"
+    shutil.copy(PLANS / "overheating-capacity.yaml", own)
+    with pytest.raises(
+        UserFacingError, match=rf"run python -m loadtest capacity {re.escape(str(own))}\.$"
+    ):
+        run_command([str(own)])
+
+
+def test_a_java_engine_without_maven_names_the_package_to_install(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(empty_folder))
+    with pytest.raises(UserFacingError, match="install the package maven"):
+        JavaEngine("flink", "it.jar").install()
+
+
+def test_a_jar_older_than_the_sources_of_its_module_or_the_shared_one_is_not_installed(
+    empty_folder: Path,
+) -> None:
+    engine, java = JavaEngine("flink", "it.jar"), empty_folder / "java"
+    poms = [java / "pom.xml", java / "rule" / "pom.xml", java / "flink" / "pom.xml"]
+    jar = java / "flink" / "target" / "it.jar"
+    jar.parent.mkdir(parents=True)
+    for pom in poms:
+        pom.parent.mkdir(exist_ok=True)
+        pom.write_text("<project/>")
+    jar.touch()
+    assert engine.is_installed
+    assert engine.command()[-1] == str(jar)
+    for pom in poms:
+        os.utime(pom, ns=(0, jar.stat().st_mtime_ns + 10**9))
+        assert not engine.is_installed, pom
+        os.utime(pom, ns=(0, 0))
+
+
+def test_an_environment_made_from_another_lock_file_is_not_installed(empty_folder: Path) -> None:
+    engine = PythonEngine("quix")
+    lock = empty_folder / "python" / "requirements-quix.lock"
+    copy = empty_folder / "home" / "engines" / "quix" / lock.name
+    for file in (lock, copy):
+        file.parent.mkdir(parents=True)
+        file.write_text("a==1\n")
+    assert engine.is_installed
+    lock.write_text("a==2\n")
+    assert not engine.is_installed
+
+
+def test_dead_letters_are_not_expected_of_other_engines_than_spark() -> None:
+    topics: dict[str, list[dict[str, object]]] = {"alerts": [], "dead-letters": []}
+    compared = {
+        engine: list(
+            compare_outputs(PointSettings(jobs=("overheating",), engine=engine), {}, topics)
+        )
+        for engine in ("spark", "flink")
+    }
+    assert compared == {"spark": ["alerts", "dead letters"], "flink": ["alerts"]}

@@ -1,0 +1,55 @@
+"""The comparison of the README's transcript with a program's output finds every difference."""
+
+import re
+
+import pytest
+
+from tests.readme import longer_than_the_run, not_printed, transcript
+
+INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d"
+"""A time up to its minute."""
+
+
+def test_times_numbers_ids_and_widths_may_differ_and_nothing_else() -> None:
+    shown = transcript()
+    other_run = [
+        re.sub(INSTANT, "2027-01-01T10:17", line)
+        .replace("…", "Rack rack-0033 is something.")
+        .replace("200 readings/s", "1,000 readings/s")
+        .replace("alerts  ", "alerts    ")
+        for line in shown
+    ]
+    other_run = [re.sub(r"\brack-\d+", "rack-0033", line) for line in other_run]
+    other_run = [re.sub(r"\bsite-[\w-]+", "site-jonesland", line) for line in other_run]
+    assert other_run != shown
+    assert not_printed(other_run) == []
+    for number, line in enumerate(shown):
+        assert not_printed([*other_run[:number], *other_run[number + 1 :]]) == [line]
+    assert not_printed([]) == shown
+    assert not_printed([line.upper() for line in other_run]) == shown
+
+
+def test_the_transcript_is_short() -> None:
+    assert len(transcript()) <= 10
+    assert max(map(len, transcript())) <= 100
+
+
+def test_the_alerts_of_the_transcript_fit_into_the_run() -> None:
+    assert longer_than_the_run(transcript()) is None
+
+
+@pytest.mark.parametrize(
+    ("second", "found"),
+    [
+        ("2026-11-23T06:05:21.270Z", None),
+        ("2026-11-23T06:05:21.271Z", None),
+        ("2026-11-23T06:05:31.079Z", "69.808 s in a run of 60 s"),
+    ],
+)
+def test_alerts_that_cannot_be_of_one_run_are_found(second: str, found: str | None) -> None:
+    lines = [
+        "40 racks send 200 readings/s for 60 s to a Kafka broker on localhost:9092; 2 overheat.",
+        "2026-11-23T06:04:21.271Z error    WARNING rack-overheating rack-0014 at site-a: …",
+        f"{second} info     NORMAL  rack-overheating rack-0014 at site-a: …",
+    ]
+    assert longer_than_the_run(lines) == found

@@ -1,0 +1,39 @@
+"""The registry finds the module of each job of the catalog, and misses none."""
+
+from pathlib import Path
+
+import pytest
+
+from events import catalog
+from spark_jobs.registry import JOBS, QUESTIONS, module_file
+
+
+def test_the_registry_has_every_job_of_the_catalog_in_its_order() -> None:
+    assert tuple(JOBS) == catalog.JOBS
+    assert all(QUESTIONS.values())
+
+
+def test_a_job_without_a_module_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LookupError) as refused:
+        module_file(tmp_path, "archive")
+    assert str(refused.value) == (
+        f"the job archive needs exactly one module below {tmp_path} (archive.py or archive/job.py "
+        "in a subfolder): found none."
+    )
+
+
+def test_a_job_with_two_modules_is_an_error(tmp_path: Path) -> None:
+    for path in ("storage/archive.py", "rules/archive/job.py"):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True)
+        file.touch()
+    with pytest.raises(LookupError, match=r"found rules/archive/job\.py and storage/archive\.py"):
+        module_file(tmp_path, "archive")
+
+
+@pytest.mark.parametrize("path", ["storage/archive.py", "rules/archive/job.py"])
+def test_a_module_is_a_file_or_a_folder(tmp_path: Path, path: str) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert module_file(tmp_path, "archive") == file

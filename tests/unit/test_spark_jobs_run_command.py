@@ -1,0 +1,274 @@
+"""The command line of `run`: which jobs it runs, and which options they accept."""
+
+from typing import Any
+
+import pytest
+import typer
+
+from events.cli import UserFacingError
+from spark_jobs.__main__ import app
+from spark_jobs.registry import JOBS
+from spark_jobs.runtime import runner
+from spark_jobs.runtime.job import ConfiguredJob
+from spark_jobs.runtime.options import options_of
+from spark_jobs.runtime.triggers import Trigger
+
+REAL_TIME = {"rack_temperature", "overheating", "weak_signal"}
+RACK = (
+    '{"rack_id": "rack-0001", "site_id": "site-a", "device_type": "gpu", "threshold_c": 90.0, '
+    '"readings_per_second": 1.0}\n'
+)
+
+
+@pytest.fixture(autouse=True)
+def in_own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Keep the locks of the default checkpoint root out of the project's folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[ConfiguredJob], Any]]:
+    """Return the jobs and options of each run that starts; nothing runs."""
+    runs: list[tuple[list[ConfiguredJob], Any]] = []
+
+    def note(jobs: list[ConfiguredJob], _settings: Any, options: Any, _log: Any) -> int:
+        runs.append((jobs, options))
+        return 0
+
+    monkeypatch.setattr(runner, "run", note)
+    return runs
+
+
+def call(*arguments: str) -> None:
+    """Call `run` on the command line."""
+    command: Any = typer.main.get_command(app)
+    with pytest.raises(SystemExit) as ended:
+        command(["run", *arguments], prog_name="python -m spark_jobs")
+    assert ended.value.code == 0
+
+
+def refusal(*arguments: str) -> str:
+    """Return the sentence with which a command line is refused."""
+    with pytest.raises(UserFacingError) as refused:
+        call(*arguments)
+    return str(refused.value)
+
+
+def names(jobs: list[ConfiguredJob]) -> list[str]:
+    return [one.job.name for one in jobs]
+
+
+def rules_file(folder: Any, text: str) -> list[str]:
+    """Write an inventory and a rules file; return the options that name them."""
+    (folder / "racks.jsonl").write_text(RACK, encoding="utf-8")
+    (folder / "rules.yaml").write_text(text, encoding="utf-8")
+    return [f"--inventory={folder}/racks.jsonl", f"--rules={folder}/rules.yaml"]
+
+
+Started = list[tuple[list[ConfiguredJob], Any]]
+
+
+def test_named_jobs_get_their_own_options_and_the_defaults_of_the_others(started: Started) -> None:
+    call("user_sessions", "--gap", "1 hour", "--device-gap", "phone=5 minutes", "overheating")
+    ((sessions, overheating, *_),) = [jobs for jobs, _ in started]
+    assert (sessions.job.name, overheating.job.name) == ("user_sessions", "overheating")
+    options: Any = sessions.options
+    assert (options.gap, options.device_gap) == ("1 hour", (("phone", "5 minutes"),))
+    assert options.watermark == "10 minutes"
+
+
+def test_an_option_that_two_named_jobs_have_applies_to_both(started: Started) -> None:
+    call("lost_signal", "rack_temperature", "overheating", "--watermark=1 minute")
+    ((jobs, _),) = started
+    watermarks = {one.job.name: getattr(one.options, "watermark", None) for one in jobs}
+    assert watermarks == {
+        "lost_signal": "1 minute",
+        "rack_temperature": "1 minute",
+        "overheating": None,
+        "dead_letters": None,
+    }
+
+
+def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
+    assert refusal("overheating", "--gap=1 hour") == (
+        "--gap belongs to user_sessions, which is not among the jobs named."
+    )
+    assert refusal("overheating", "--first-only") == (
+        "--first-only belongs to ad_attribution, which is not among the jobs named."
+    )
+    assert refusal("overheating", "--window=1 hour") == (
+        "--window belongs to rack_temperature and action_counts, none of which is among the jobs "
+        "named."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["rack_temperature", "--output-mode=complete"],
+            "--output-mode 'complete' is not known to rack_temperature: choose update or append.",
+        ),
+        (["deduplicate", "--topic=alerts"], "--topic 'alerts' is not known to deduplicate: choose"),
+        (["user_sessions", "--device-gap=phone"], "--device-gap 'phone' is not of the form key="),
+        (["ad_attribution", "--first-only", "--join=full"], "--first-only works with --join inner"),
+        (["user_totals", "--state-retention=forever"], "--state-retention 'forever' is not known"),
+        (["heat_death"], "there is no job 'heat_death': choose from rack_temperature, overheating"),
+        (["overheating", "--rules=rules.yaml"], "--rules names racks and device types: add their"),
+        ([], "name the jobs to run (`list` shows them), or add --all-real-time or --all-micro-"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_one_sentence(arguments: list[str], sentence: str) -> None:
+    assert refusal(*arguments).startswith(sentence)
+
+
+def test_the_two_flags_run_each_job_once_by_its_default_trigger(
+    started: Started, tmp_path: Any
+) -> None:
+    call("--all-real-time")
+    call("--all-micro-batch")
+    call("--all-real-time", "--all-micro-batch")
+    real_time, micro_batch, both = (names(jobs) for jobs, _ in started)
+    assert set(real_time) == {*REAL_TIME, "dead_letters"}
+    assert sorted(real_time + micro_batch) == sorted([*JOBS, "dead_letters"])
+    assert both == [*JOBS, "dead_letters"], "once for topics in real time, once for the others"
+
+    # Some rules that a file can describe have no real-time plan.
+    for rule, of_the_first_flag in (
+        ("rising: 2", REAL_TIME - {"overheating"}),
+        ("count: 2", REAL_TIME),
+    ):
+        started.clear()
+        files = rules_file(tmp_path, f"rules: [{{rule: rack-overheating, {rule}}}]")
+        call("--all-real-time", *files)
+        call("--all-micro-batch", *files)
+        real_time, micro_batch = (names(jobs) for jobs, _ in started)
+        assert set(real_time) == {*of_the_first_flag, "dead_letters"}
+        assert sorted(real_time + micro_batch) == sorted([*JOBS, "dead_letters"])
+
+
+def test_a_rule_that_has_no_real_time_plan_is_named_with_its_line_and_the_delay(
+    started: Started, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+rules:
+  - {rule: weak-signal, below: 0.1}
+  - rule: rack-overheating
+    racks: [rack-0001]
+    threshold_c: 80
+    count: 5
+    severity: critical
+"""
+    call("overheating", *rules_file(tmp_path, text))
+    assert capsys.readouterr().err == ""
+    files = rules_file(tmp_path, text + "    within_s: 10\n")
+    call("overheating", "weak_signal", *files)
+    assert capsys.readouterr().err == (
+        f"overheating runs in micro-batches because of line 9 of the rules {tmp_path}/rules.yaml "
+        "(rules[1].within_s): expect its alerts after 1 to 4 s instead of milliseconds.\n"
+    )
+    call("overheating", "--trigger=available-now", *files)
+    assert capsys.readouterr().err == ""
+    triggers = [jobs[0].trigger for jobs, _ in started]
+    assert triggers == [Trigger.REAL_TIME, Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW]
+
+
+def test_dead_letters_are_added_last_unless_they_are_refused_or_named(started: Started) -> None:
+    call("overheating", "user_totals")
+    call("overheating", "user_totals", "--no-dead-letters")
+    call("dead_letters", "overheating", "--trigger=micro-batch")
+    call("archive")
+    added, refused, named, none = (jobs for jobs, _ in started)
+    assert names(added) == ["overheating", "user_totals", "dead_letters", "dead_letters"]
+    assert [(one.flow, one.trigger) for one in added[2:]] == [
+        ("rack-readings -> dead-letters", Trigger.REAL_TIME),
+        ("user-actions -> dead-letters", Trigger.MICRO_BATCH),
+    ]
+    assert names(refused) == ["overheating", "user_totals"]
+    assert names(named) == ["overheating", "dead_letters"]
+    assert len(named[1].topics_read) == 5
+    assert names(none) == ["archive"]
+    assert refusal("dead_letters", "--no-dead-letters") == (
+        "leave out dead_letters, or --no-dead-letters."
+    )
+
+
+def test_the_two_flags_take_what_deployments_need_and_no_options_of_single_jobs(
+    started: Started,
+) -> None:
+    call("--all-micro-batch", "--archive=/data/archive", "--trigger=available-now")
+    ((jobs, _),) = started
+    assert {getattr(one.options, "archive", None) for one in jobs} == {None, "/data/archive"}
+    assert {one.trigger for one in jobs} == {Trigger.AVAILABLE_NOW}
+    assert refusal("--all-micro-batch", "--gap=1 hour") == (
+        "--gap belongs to user_sessions, and --all-micro-batch takes no options of single jobs: "
+        "name the jobs to run instead."
+    )
+    assert refusal("--all-real-time", "--archive=x").startswith("--archive belongs to archive, and")
+    assert refusal("--all-real-time", "overheating") == (
+        "--all-real-time runs all jobs of its kind: leave out overheating, or --all-real-time."
+    )
+
+
+def test_the_inventory_and_the_rules_reach_the_jobs_of_rules(
+    started: Started, tmp_path: Any
+) -> None:
+    (tmp_path / "racks.jsonl").write_text(RACK, encoding="utf-8")
+    (tmp_path / "rules.yaml").write_text("rules: [{rule: silent-sensor, after_s: 5}]", "utf-8")
+    call(
+        *("silent_sensor", "user_totals"),
+        *(f"--inventory={tmp_path}/racks.jsonl", f"--rules={tmp_path}/rules.yaml"),
+    )
+    ((silent, totals, *_),) = [jobs for jobs, _ in started]
+    options: Any = silent.options
+    assert [rack.rack_id for rack in options.inventory] == ["rack-0001"]
+    assert len(options.rules.rules) == 1
+    assert silent.job.state_version != JOBS["silent_sensor"].state_version
+    assert not hasattr(totals.options, "rules")
+
+
+def test_a_job_has_the_same_state_version_by_name_and_by_flag(
+    started: Started, tmp_path: Any
+) -> None:
+    (tmp_path / "racks.jsonl").write_text(RACK, encoding="utf-8")
+    (tmp_path / "rules.yaml").write_text(
+        "rules: [{rule: rack-overheating, rising: 2}, {rule: silent-sensor, after_s: 5}]", "utf-8"
+    )
+    files = [f"--inventory={tmp_path}/racks.jsonl", f"--rules={tmp_path}/rules.yaml"]
+    call(*JOBS, *files)
+    call("--all-real-time", "--all-micro-batch", *files)
+    by_name, by_flag = (
+        {one.job.name: one.job.state_version for one in jobs} for jobs, _ in started
+    )
+    assert by_flag == by_name, "another version is another checkpoint"
+    assert by_name["overheating"].startswith(f"{JOBS['overheating'].state_version}-")
+
+
+def test_a_job_that_needs_an_inventory_or_another_trigger_says_so() -> None:
+    outage = JOBS["site_outage"]
+    with pytest.raises(UserFacingError, match="how many racks each site has: add --inventory"):
+        outage.check(Trigger.MICRO_BATCH, outage.options())
+    with pytest.raises(UserFacingError, match="cannot run as real-time: choose micro-batch, avail"):
+        outage.check(Trigger.REAL_TIME, outage.options())
+
+
+def test_help_shows_the_options_of_the_named_jobs_with_their_defaults(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call("user_sessions", "lost_signal", "--help")
+    named = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "Options of user_sessions" in named
+    assert "A session ends this long after its last action. [default: 30 minutes]" in named
+    assert "How late a reading may be and still count. [default: 30 seconds]" in named
+    assert "--group-by" not in named
+    assert "--inventory" in named
+    call("--help")
+    general = " ".join(capsys.readouterr().out.split())
+    assert "python -m spark_jobs run user_sessions --help" in general
+    assert "--gap" not in general
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_every_option_explains_itself_in_a_sentence(name: str) -> None:
+    for option in options_of(JOBS[name].options):
+        assert option.help.endswith("."), option.flag

@@ -1,0 +1,357 @@
+"""How a run is set up, and how it ends."""
+
+import logging
+import signal
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from py4j.java_gateway import GatewayClient
+from py4j.protocol import ERROR, ERROR_ON_RECEIVE, Py4JNetworkError
+
+from events.cli import UserFacingError
+from events.records import InventoryRack
+from events.rules import Overheating, Rules
+from events.settings import Settings
+from events.topics import AD_CLICKS, AD_IMPRESSIONS, ALL, RACK_READINGS, USER_ACTIONS
+from spark_jobs.registry import JOBS
+from spark_jobs.rules.framework.bucketed_readings import BUCKETS
+from spark_jobs.runtime import runner
+from spark_jobs.runtime.checkpoints import Identity, open_checkpoint
+from spark_jobs.runtime.job import ConfiguredJob
+from spark_jobs.runtime.options import JobOptions, RuleOptions
+from spark_jobs.runtime.runner import (
+    RunOptions,
+    _fingerprint,
+    _stop,
+    count_slots,
+    dependency_stages,
+    without_py4j_logs,
+)
+from spark_jobs.runtime.supervisor import Supervisor
+from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.storage import deduplicate
+from spark_jobs.storage.dead_letters import reporting_jobs
+from spark_jobs.telemetry import rack_temperature
+
+
+def configured(
+    name: str, trigger: Trigger | None = None, options: JobOptions | None = None
+) -> ConfiguredJob:
+    job = JOBS[name]
+    return ConfiguredJob(job, options or job.options(), trigger or job.default_trigger)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_every_job_runs_available_now_and_says_its_default_trigger_first(name: str) -> None:
+    job = JOBS[name]
+    assert Trigger.AVAILABLE_NOW in job.plans
+    real_time = ("overheating", "rack_temperature", "weak_signal")
+    expected = Trigger.REAL_TIME if name in real_time else Trigger.MICRO_BATCH
+    assert job.default_trigger is expected
+    assert job.name == name
+
+
+def test_a_plan_runs_in_the_output_mode_that_is_chosen_or_in_its_first() -> None:
+    plans = JOBS["rack_temperature"].plans
+    append = rack_temperature.Options(output_mode="append")
+    assert plans[Trigger.REAL_TIME].output_mode(rack_temperature.Options()) == "update"
+    assert plans[Trigger.MICRO_BATCH].output_mode(append) == "append"
+    assert plans[Trigger.AVAILABLE_NOW].output_mode(rack_temperature.Options()) == "update"
+    overheating = JOBS["overheating"]
+    assert overheating.plans[Trigger.REAL_TIME].output_mode(overheating.options()) == "update"
+
+
+def test_an_output_mode_that_the_plan_lacks_is_refused() -> None:
+    job, append = JOBS["rack_temperature"], rack_temperature.Options(output_mode="append")
+    with pytest.raises(UserFacingError) as refused:
+        job.check(Trigger.REAL_TIME, append)
+    assert str(refused.value) == (
+        "rack_temperature cannot write with --output-mode append as real-time: choose update, "
+        "or --trigger micro-batch."
+    )
+    job.check(Trigger.MICRO_BATCH, append)
+    job.check(Trigger.AVAILABLE_NOW, append)
+    job.check(Trigger.REAL_TIME, rack_temperature.Options())
+
+
+@pytest.mark.parametrize("name", [name for name in JOBS if not JOBS[name].needs_inventory])
+def test_every_job_can_run_with_each_of_its_triggers_and_its_default_options(name: str) -> None:
+    for trigger in JOBS[name].plans:
+        JOBS[name].check(trigger, JOBS[name].options())
+
+
+def test_real_time_batches_are_long_and_micro_batches_follow_at_once() -> None:
+    usual, job = RunOptions(), JOBS["overheating"]
+    assert usual.batch_for(job, Trigger.REAL_TIME) == timedelta(minutes=5)
+    assert usual.batch_for(job, Trigger.MICRO_BATCH) == timedelta(0)
+    seven = RunOptions(batch=timedelta(seconds=7))
+    assert seven.batch_for(job, Trigger.REAL_TIME) == timedelta(seconds=7)
+    assert usual.batch_for(JOBS["archive"], Trigger.MICRO_BATCH) == timedelta(minutes=1)
+
+
+def test_dead_letters_are_not_urgent_and_their_batches_end_at_other_times() -> None:
+    usual, job = RunOptions(), JOBS["dead_letters"]
+    assert usual.batch_for(job, Trigger.REAL_TIME) == timedelta(seconds=270)
+    assert usual.batch_for(job, Trigger.MICRO_BATCH) == timedelta(seconds=2)
+    minute, shortest = (
+        RunOptions(batch=timedelta(minutes=1)),
+        RunOptions(batch=timedelta(seconds=5)),
+    )
+    assert minute.batch_for(job, Trigger.REAL_TIME) == timedelta(seconds=54)
+    assert minute.batch_for(job, Trigger.MICRO_BATCH) == timedelta(minutes=1)
+    assert shortest.batch_for(job, Trigger.REAL_TIME) == timedelta(seconds=5)
+
+
+def test_a_job_reads_its_topics_or_the_one_that_is_chosen() -> None:
+    attribution, distinct = JOBS["ad_attribution"], JOBS["deduplicate"]
+    assert attribution.topics_read(attribution.options()) == (AD_IMPRESSIONS, AD_CLICKS)
+    assert distinct.topics_read(deduplicate.Options()) == (USER_ACTIONS,)
+    assert distinct.topics_read(deduplicate.Options(topic="ad-clicks")) == (AD_CLICKS,)
+
+
+def test_the_archive_reads_every_topic() -> None:
+    assert [topic.name for topic in JOBS["archive"].sources] == [topic.name for topic in ALL]
+
+
+def test_jobs_that_read_outputs_come_after_the_jobs_that_write_them() -> None:
+    def stages(*names: str) -> list[list[str]]:
+        jobs = [configured(name, Trigger.AVAILABLE_NOW) for name in names]
+        return [[one.job.name for one in stage] for stage in dependency_stages(jobs)]
+
+    last = ["site_outage", "dead_letters", "archive"]
+    others = [name for name in JOBS if name not in last]
+    assert stages(*JOBS) == [others, *([name] for name in last)]
+    assert stages("user_totals", "dead_letters") == [["user_totals", "dead_letters"]]
+    assert stages("archive", "site_outage", "user_totals", "lost_signal") == [
+        ["user_totals", "lost_signal"],
+        ["site_outage"],
+        ["archive"],
+    ]
+    assert stages("site_outage", "archive") == [["site_outage"], ["archive"]]
+    assert stages("site_outage") == [["site_outage"]]
+
+
+def test_a_rules_file_changes_only_the_jobs_of_the_rules_in_it() -> None:
+    rules = Rules((Overheating(count=2),))
+    assert JOBS["weak_signal"].with_rules(rules) is JOBS["weak_signal"]
+    assert JOBS["rack_temperature"].with_rules(rules) is JOBS["rack_temperature"]
+    configured = JOBS["overheating"].with_rules(rules)
+    assert configured.plans is JOBS["overheating"].plans
+    versions = {configured.state_version, JOBS["overheating"].state_version}
+    versions.add(JOBS["overheating"].with_rules(Rules((Overheating(count=3),))).state_version)
+    assert len(versions) == 3, "other rules have other state"
+
+
+@pytest.mark.parametrize("option", ["within_s", "clear_below_c", "rising", "critical_after_s"])
+def test_one_rule_with_memory_takes_the_real_time_plan_away(option: str) -> None:
+    with_memory: dict[str, Any] = {option: 8}
+    plain = Overheating(racks=("a",), threshold_c=90.0, count=5, severity="info")
+    job = JOBS["overheating"].with_rules(Rules((plain, Overheating(**with_memory))))
+    assert set(job.plans) == {Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW}
+    with pytest.raises(UserFacingError) as refused:
+        job.check(Trigger.REAL_TIME, job.options())
+    assert str(refused.value) == (
+        f"overheating cannot run as real-time, because of rules[1].{option}: "
+        "choose micro-batch, available-now."
+    )
+
+
+def test_a_checkpoint_with_another_number_of_buckets_is_refused(tmp_path: Path) -> None:
+    job = JOBS["overheating"]
+    for trigger in (Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW):
+        assert _fingerprint(configured("overheating", trigger), 4) == {
+            "buckets": str(BUCKETS),
+            "state_partitions": "4",
+        }
+    plan = job.plans[Trigger.MICRO_BATCH]
+    wider = replace(plan, fingerprint={"buckets": str(2 * BUCKETS)})
+    before, now = (
+        Identity(
+            job.name,
+            plan.name,
+            "v2",
+            "",
+            _fingerprint(
+                ConfiguredJob(
+                    replace(job, plans={Trigger.MICRO_BATCH: one}),
+                    job.options(),
+                    Trigger.MICRO_BATCH,
+                ),
+                4,
+            ),
+        )
+        for one in (plan, wider)
+    )
+    open_checkpoint(str(tmp_path), before)
+    with pytest.raises(
+        UserFacingError, match=rf"\(buckets was {BUCKETS} and is now {2 * BUCKETS}\)"
+    ):
+        open_checkpoint(str(tmp_path), now)
+
+
+def test_state_is_spread_over_as_many_tasks_as_the_user_or_the_job_says() -> None:
+    assert RunOptions().state_partitions_for(JOBS["overheating"]) == 4
+    assert RunOptions().state_partitions_for(JOBS["silent_sensor"]) == 1
+    assert RunOptions(state_partitions=3).state_partitions_for(JOBS["silent_sensor"]) == 3
+    assert RunOptions(state_partitions=3).state_partitions_for(JOBS["dead_letters"]) == 0
+
+
+def test_real_time_jobs_get_a_slot_for_each_partition_that_their_topics_really_have() -> None:
+    usual = RunOptions()
+    jobs = [configured(name) for name in ("overheating", "rack_temperature")]
+    dead_letters = reporting_jobs(jobs)
+    # Each job has a reader per partition and 4 owners of state; there are 8 spare slots.
+    for partitions in (1, 16):
+        counts = {"rack-readings": partitions}
+        assert count_slots(jobs, counts, usual) == 2 * (partitions + 4) + 8
+        assert count_slots([*jobs, *dead_letters], counts, usual) == 3 * partitions + 2 * 4 + 8
+    assert count_slots([configured("user_totals")], {}, usual) == 4
+
+
+@pytest.fixture(autouse=True)
+def _no_broker_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "TopicWatch", lambda *_: nullcontext())
+
+
+class StartReachedError(Exception):
+    """Ends a run where Spark would start."""
+
+
+def test_slots_follow_the_partitions_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = []
+
+    def note(_settings: Settings, count: int, *_: Any) -> None:
+        slots.append(count)
+        raise StartReachedError
+
+    settings = Settings()
+    monkeypatch.setattr(runner, "new_session", note)
+    weak = configured("weak_signal")
+    jobs = [weak, *reporting_jobs([weak])]
+    for partitions in (RACK_READINGS.partitions, 3 * RACK_READINGS.partitions):
+        counts = {settings.topic(topic): topic.partitions for topic in ALL}
+        counts[settings.topic(RACK_READINGS)] = partitions
+        monkeypatch.setattr(runner, "partition_counts", lambda *_, counts=counts: counts)
+        with pytest.raises(StartReachedError):
+            runner.run(jobs, settings, RunOptions(), lambda _: None)
+    # Each partition has a reader of weak_signal and a reader of dead_letters.
+    assert slots[1] - slots[0] == 2 * 2 * RACK_READINGS.partitions
+
+
+@pytest.mark.parametrize("trigger", [Trigger.AVAILABLE_NOW, Trigger.MICRO_BATCH], ids=str)
+def test_only_available_now_starts_readers_of_outputs_after_their_writers(
+    monkeypatch: pytest.MonkeyPatch, trigger: Trigger
+) -> None:
+    running: list[str] = []
+    running_together: list[list[str]] = []
+
+    def prepare(_spark: Any, one: ConfiguredJob, *_: Any) -> list[Any]:
+        running.append(one.job.name)
+        return []
+
+    def watch(*_: Any) -> None:
+        running_together.append(list(running))
+        running.clear()
+
+    settings = Settings()
+    counts = {settings.topic(topic): topic.partitions for topic in ALL}
+    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
+    monkeypatch.setattr(runner, "new_session", Mock())
+    monkeypatch.setattr(runner, "prepare", prepare)
+    monkeypatch.setattr(Supervisor, "watch", watch)
+    rack = InventoryRack(
+        rack_id="rack-0001",
+        site_id="site-a",
+        device_type="gpu",
+        threshold_c=90.0,
+        readings_per_second=1.0,
+    )
+    names = ("archive", "site_outage", "lost_signal")
+    own = {"site_outage": RuleOptions(inventory=(rack,))}
+    jobs = [configured(name, trigger, own.get(name)) for name in names]
+    assert runner.run(jobs, settings, RunOptions(), lambda _: None) == 0
+    in_stages = [["lost_signal"], ["site_outage"], ["archive"]]
+    assert running_together == (in_stages if trigger is Trigger.AVAILABLE_NOW else [list(names)])
+
+
+class Session:
+    """A session whose JVM answers or has ended."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+        self.streams = Mock()
+        self.stop = Mock()
+
+    @property
+    def version(self) -> str:
+        """Spark's version, which only the JVM knows."""
+        if not self._version:
+            raise ConnectionRefusedError
+        return self._version
+
+
+@pytest.mark.parametrize(
+    "failure", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError()]
+)
+def test_the_end_of_the_jvm_is_one_sentence_and_its_other_failures_are_bugs(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    def run(session: Session, *signals: signal.Signals) -> int:
+        def watch(*_: Any) -> None:
+            for number in signals:
+                signal.raise_signal(number)
+            raise failure
+
+        monkeypatch.setattr(runner, "new_session", lambda *_: session)
+        monkeypatch.setattr(Supervisor, "watch", watch)
+        jobs = [configured("weak_signal")]
+        return runner.run(jobs, settings, RunOptions(), lambda _: None)
+
+    settings = Settings()
+    counts = {settings.topic(topic): topic.partitions for topic in ALL}
+    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
+    monkeypatch.setattr(runner, "prepare", lambda *_: [])
+    with pytest.raises(UserFacingError, match=r"^Spark's JVM has ended, .* memory ran out: give"):
+        run(Session(""))
+    with pytest.raises(type(failure)):
+        run(Session("4.3.0"))
+    # Ctrl-C reaches the JVM, too.
+    assert run(Session(""), signal.SIGINT) == 130
+    assert run(Session(""), signal.SIGTERM) == 0
+
+
+def test_stopping_goes_on_when_the_jvm_is_gone() -> None:
+    gone = Mock(stop=Mock(side_effect=Py4JNetworkError("the JVM is gone")))
+    _stop(gone, [gone])
+    assert gone.stop.call_count == 2
+
+
+def call_a_jvm_that_is_killed_before_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = Mock(send_command=Mock(side_effect=Py4JNetworkError("lost", when=ERROR_ON_RECEIVE)))
+    client = GatewayClient()
+    monkeypatch.setattr(client, "_get_connection", lambda: lost)
+    assert client.send_command("a command") == ERROR
+
+
+def test_py4j_logs_nothing_during_a_run(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call_a_jvm_that_is_killed_before_it_answers(monkeypatch)
+    assert caplog.records, "py4j logs a lost connection"
+    caplog.clear()
+    with without_py4j_logs():
+        call_a_jvm_that_is_killed_before_it_answers(monkeypatch)
+        logging.getLogger("py4j.java_gateway").error("An error occurred while calling the JVM")
+        logging.getLogger("rackstream").error("something of ours")
+        logging.error("and without a logger")
+    assert [record.message for record in caplog.records] == [
+        "something of ours",
+        "and without a logger",
+    ]
+    logging.getLogger("py4j.java_gateway").error("after the end")
+    assert caplog.records[-1].message == "after the end"
