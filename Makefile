@@ -10,6 +10,8 @@ UV_LOCK = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --ge
 	--no-header --no-annotate $(UPGRADE)
 TWO_FILES_AT_A_TIME = --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 export RUFF_CACHE_DIR = .rackstream/ruff
+# Development containers often set it. Then each program compiles all that it imports: 2 s for Spark.
+unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-rest test-all lessons lint docs format lock \
 	broker broker-down status load bench up up-cluster up-brokers failover down logs clean clean-runs
