@@ -76,6 +76,9 @@ CONFIG = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Spark starts a set of Python workers for each environment that it gives them. By default,
+    # stateful operators get another one than other functions, so that a rule has two sets.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Sends a large function (with the thresholds of many racks) to Python with its task. Spark
     # would make one of more than a megabyte a broadcast variable, which the Python workers of
     # stateful operators cannot read (Spark 4.3).
