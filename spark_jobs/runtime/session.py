@@ -16,7 +16,7 @@ from events.settings import Settings
 from jars.fetch import jar_paths
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
-DAEMON = "spark_jobs.runtime.python_daemon"
+DAEMON = "spark_jobs.python_daemon"
 """What forks the Python workers in local mode; on a cluster the executors may not have it."""
 METASPACE = "-XX:MetaspaceSize=256m"
 """Spark's classes and generated classes fill 170 MB.
