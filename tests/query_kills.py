@@ -1,8 +1,9 @@
 """Kill a query inside a running driver, again and again, and measure how long it is away.
 
-`python -m tests.query_kills JOB KILLS CHECKPOINT_ROOT` runs a job until SIGTERM, with the broker
-and the prefix of the environment, while something else sends events. It prints one JSON line per
-kill: when the query was killed and when it was active again, in epoch milliseconds.
+`python -m tests.query_kills KILLS CHECKPOINT_ROOT JOB ...` runs jobs until SIGTERM, with the broker
+and the prefix of the environment, while something else sends events. It kills the query of each so
+many times. It prints one JSON line per kill: the job, when its query was killed and when it was
+active again, in epoch milliseconds.
 """
 
 import json
@@ -43,7 +44,8 @@ def kill_queries(name: str, kills: int, *, ends_batches: bool) -> None:
             killed_ms = now_ms()
             eventually(partial(_cancel, spark, query), timeout_s=30, every_s=0.01)
             eventually(partial(_active, spark, name, query), timeout_s=60, every_s=0.01)
-            print(json.dumps({"killed_ms": killed_ms, "active_ms": now_ms()}), flush=True)  # noqa: T201
+            done = {"job": name, "killed_ms": killed_ms, "active_ms": now_ms()}
+            print(json.dumps(done) + "\n", end="", flush=True)  # noqa: T201 - a line in one write
     except BaseException:
         os.kill(os.getpid(), signal.SIGTERM)
         raise
@@ -72,9 +74,8 @@ def _cancel(spark: SparkSession, query: Any) -> bool:
 
 
 def main() -> int:
-    """Run the job until a signal arrives; return its exit status."""
-    name, kills, root = sys.argv[1:]
-    job = JOBS[name]
+    """Run the jobs until a signal arrives; return its exit status."""
+    kills, root, *names = sys.argv[1:]
     config = settings.load("")
     options = runner.RunOptions(
         checkpoint_root=root,
@@ -82,12 +83,13 @@ def main() -> int:
         java_options=QUICK_JAVA,
         progress=Path(root) / "progress.jsonl",
     )
-
-    ends_batches = job.default_trigger is not Trigger.REAL_TIME  # which last for minutes
-    kill = partial(kill_queries, name, int(kills), ends_batches=ends_batches)
-    Thread(target=kill, daemon=True).start()
-    configured = ConfiguredJob(job, job.options(), job.default_trigger)
-    return runner.run([configured], config, options, lambda line: print(line, file=sys.stderr))  # noqa: T201
+    jobs = [JOBS[name] for name in names]
+    for job in jobs:
+        ends_batches = job.default_trigger is not Trigger.REAL_TIME  # which last for minutes
+        kill = partial(kill_queries, job.name, int(kills), ends_batches=ends_batches)
+        Thread(target=kill, daemon=True).start()
+    configured = [ConfiguredJob(job, job.options(), job.default_trigger) for job in jobs]
+    return runner.run(configured, config, options, lambda line: print(line, file=sys.stderr))  # noqa: T201
 
 
 if __name__ == "__main__":
