@@ -14,12 +14,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from events.cli import UserFacingError
+from events.topics import Topic
 from events.yaml_files import line_of, read_yaml
 from producer.faults import AnyFault, check_together
 from producer.pacing.shape import AnyShape
 from producer.streams.stream_set import STREAM_PLANS, Stream
 from producer.world.racks import MAX_RACKS
 from spark_jobs.registry import JOBS
+from spark_jobs.runtime.options import options_of
 
 Trigger = Literal["real-time", "micro-batch"]
 Engine = Literal["spark", "kafka-streams", "flink", "quix", "bytewax"]
@@ -143,12 +145,29 @@ class PointSettings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
         """The producer's streams that the jobs read; without jobs, readings."""
         if not self.jobs:
             return ("racks",)
-        jobs = [JOBS[name] for name in self.jobs]
-        read = {topic for job in jobs for topic in job.topics_read(job.options())}
+        read = {topic for name in self.jobs for topic in self.topics_read(name)}
         return tuple(
             stream
             for stream, kinds in STREAM_PLANS.items()
             if any(kind.topic in read for kind in kinds)
+        )
+
+    def topics_read(self, name: str) -> tuple[Topic, ...]:
+        """Return the topics that a job reads with this point's options."""
+        job = JOBS[name]
+        fields = {option.flag: option.field for option in options_of(job.options)}
+        given = (text.partition("=") for text in self.options)
+        return job.topics_read(
+            job.options(**{fields[flag]: value for flag, _, value in given if flag in fields})
+        )
+
+    @property
+    def main_queries(self) -> tuple[str, ...]:
+        """The names of the jobs' queries."""
+        return tuple(
+            f"{name}-{topic.name}" if topic else name
+            for name in self.jobs
+            for topic in (self.topics_read(name) if JOBS[name].query_per_source else (None,))
         )
 
     @property
@@ -332,7 +351,7 @@ def _job_problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
             yield "trigger", f"{name} does not support {settings.trigger}"
         elif JOBS[name].sink is None:
             yield f"jobs[{i}]", f"{name} writes files, which load plans cannot observe"
-        elif not {*JOBS[name].sources} <= _SENT:
+        elif not {*settings.topics_read(name)} <= _SENT:
             yield f"jobs[{i}]", f"{name} reads other jobs' output, which the producer does not send"
     if not settings.jobs:
         if not settings.count:

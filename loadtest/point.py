@@ -65,10 +65,11 @@ class PointRun:
         self._folder = context.folder / "points" / point.folder
         self._prefix = f"load-{point.folder}-{now_ms()}-"
         self._programs = Programs(self._folder, environment(context.broker.bootstrap, self._prefix))
-        jobs = [JOBS[name] for name in self._settings.jobs]
-        sources = (topic for job in jobs for topic in job.topics_read(job.options()))
+        names = self._settings.jobs
+        sources = (topic for name in names for topic in self._settings.topics_read(name))
         self._sources: list[Topic] = list(dict.fromkeys(sources))
-        self._sinks = [*dict.fromkeys(job.sink for job in jobs if job.sink), DEAD_LETTERS]
+        sinks = (JOBS[name].sink for name in names)
+        self._sinks = list(dict.fromkeys([*(sink for sink in sinks if sink), DEAD_LETTERS]))
 
     def run(self) -> PointResult:
         """Run the point and return its result; its files stay in its folder."""
@@ -267,7 +268,7 @@ class PointRun:
     def _main_batches(self) -> list[list[artifacts.Row]]:
         """Return Spark's progress so far of each job's main query."""
         progress = artifacts.progress(self._file(commands.PROGRESS))
-        return [progress.get(name, []) for name in self._settings.jobs]
+        return [progress.get(name, []) for name in self._settings.main_queries]
 
     def _result(
         self,

@@ -71,7 +71,7 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
     series, lag_source = _lag(point, raw, latencies)
     during = lag.between(series, begin_ms / 1000, end_ms / 1000 + 1)
     seconds = (end_ms - begin_ms) / 1000
-    batches = {name: raw.batches[name] for name in settings.jobs if name in raw.batches}
+    batches = {name: raw.batches[name] for name in settings.main_queries if name in raw.batches}
     warm = [
         b for rows in batches.values() for b in rows if begin_ms <= lag.end_ms(b) <= end_ms + 60_000
     ]
@@ -215,9 +215,10 @@ def _findings(
     schedule_lag_ms: float | None,
     counted: int,
 ) -> Findings:
-    last = [rows[-1] for name in point.settings.jobs if (rows := raw.batches.get(name))]
+    queries = point.settings.main_queries
+    last = [rows[-1] for name in queries if (rows := raw.batches.get(name))]
     # Spark reports a real-time batch when it ends, which the last one never does.
-    reported = point.settings.trigger != "real-time" and len(last) == len(point.settings.jobs)
+    reported = point.settings.trigger != "real-time" and len(last) == len(queries)
     last_ms = max(raw.inputs.append_ms, default=0)
     measurable = not point.settings.count and (latencies or raw.trigger_times or counted)
     return Findings(
@@ -238,8 +239,8 @@ def _findings(
 
 
 def _lag(point: Point, raw: RawData, latencies: Sequence[Latency]) -> tuple[Series, str]:
-    batches = [rows for name in point.settings.jobs if (rows := raw.batches.get(name))]
-    if point.settings.trigger != "real-time" and batches and len(point.settings.jobs) == 1:
+    batches = [rows for name in point.settings.main_queries if (rows := raw.batches.get(name))]
+    if point.settings.trigger != "real-time" and batches and len(point.settings.main_queries) == 1:
         return lag.batch_lag(batches[0], raw.topic_sizes), "offsets at the ends of batches"
     seen = [(seen_ms / 1000, float(seen_ms - due)) for _, due, _, seen_ms in latencies]
     return lag.output_lag(seen, point.rate), "latency of outputs times rate"

@@ -44,7 +44,7 @@ def compare_outputs(
             truth.get("window", ()), last(seen[RACK_TEMPERATURE.name], ("scope", "window_start"))
         )
     compared.update(_clickstream(settings, truth, seen))
-    if compared and settings.reports:
+    if settings.reports and (compared or "dead_letters" in settings.jobs):
         compared["dead letters"] = compare_dead_letters(
             truth.get("dead-letter", ()), seen[DEAD_LETTERS.name]
         )

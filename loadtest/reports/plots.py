@@ -191,7 +191,8 @@ def _lines(
     for point in saved.points:
         rows = _csv(saved, point, file)
         if "query" in (rows[0] if rows else {}):
-            rows = [row for row in rows if row["query"] in point.jobs]
+            # A job with a query for each topic names them after itself and the topic.
+            rows = [row for row in rows if row["query"].partition("-")[0] in point.jobs]
         if rows:
             moments = np.array([float(row[when]) / per_second for row in rows])
             ax.plot(

@@ -14,7 +14,7 @@ identify it, and readers keep one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from pyspark.sql import Column, DataFrame
@@ -42,9 +42,13 @@ _UNREADABLE, _FUTURE = get_args(DeadLetterReason)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(JobOptions):
-    """Options of `dead_letters`: the topics, which follow from the other jobs of a run."""
+    """Options of `dead_letters`. `topics` follow from the other jobs of a run."""
 
     topics: tuple[Topic, ...] = REPORTED_TOPICS
+    topic: Annotated[
+        Literal["all", "rack-readings", "ad-impressions", "ad-clicks", "user-actions", "alerts"],
+        "Report this topic alone, where no other job runs.",
+    ] = "all"
 
 
 def set_aside(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
@@ -138,7 +142,7 @@ def _records(raw: DataFrame, topic: Topic, _options: Options) -> DataFrame:
 
 
 def _chosen_topics(options: Options) -> tuple[Topic, ...]:
-    return options.topics
+    return tuple(topic for topic in options.topics if options.topic in ("all", topic.name))
 
 
 # One plan, so that a topic's checkpoint serves every trigger.

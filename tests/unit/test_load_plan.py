@@ -206,3 +206,14 @@ def test_a_job_that_reads_other_jobs_output_is_refused(tmp_path: Path) -> None:
         UserFacingError, match=r"line 3 .*\(jobs\[0\]\): site_outage reads other jobs' output"
     ):
         load_plan(path)
+
+
+def test_a_job_with_a_query_for_each_topic_is_measured_by_those_of_its_topics(
+    tmp_path: Path,
+) -> None:
+    text = "jobs: [dead_letters]\ntrigger: micro-batch\noptions: [--topic=rack-readings]\n"
+    (point,) = points(load_plan(written(tmp_path, text)))
+    assert point.settings.streams == ("racks",)
+    assert point.settings.main_queries == ("dead_letters-rack-readings",)
+    with pytest.raises(UserFacingError, match="dead_letters reads other jobs' output"):
+        load_plan(written(tmp_path, "jobs: [dead_letters]\ntrigger: micro-batch\n"))
