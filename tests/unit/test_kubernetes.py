@@ -95,6 +95,9 @@ def test_executors_find_their_driver_and_their_template(job: str) -> None:
         service["selector"]
         == MANIFESTS[f"jobs/Deployment/{job}"]["spec"]["selector"]["matchLabels"]
     )
+    # The driver is not ready before its executors work.
+    assert driver["readinessProbe"]["exec"]["command"] == ["python", "-m", "spark_jobs", "health"]
+    assert service["publishNotReadyAddresses"]
     ports = {int(conf["spark.driver.port"]), int(conf["spark.blockManager.port"])}
     assert {port["port"] for port in service["ports"]} == ports
     assert ports <= {port["containerPort"] for port in driver["ports"]}
