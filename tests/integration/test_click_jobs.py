@@ -11,7 +11,7 @@ import pytest
 
 from broker.server import RunningBroker
 from broker.topics import create_topics
-from events.topics import ALL, DEAD_LETTERS, DISTINCT_EVENTS, Topic
+from events.topics import ALL, DEAD_LETTERS, Topic
 from tests.clickstream import Sent, expected, flush, found, history
 from tests.integration.test_jobs import Pipeline, kill_tree
 from tests.spark.rack_histories import HOT
@@ -78,41 +78,7 @@ def the_archive_has_each_record_once(clickstream: Clickstream) -> None:
             assert clickstream.archived(topic) == positions, topic.name
 
 
-def test_available_now_runs_every_job_in_order_and_ends(clickstream: Clickstream) -> None:
-    sent = history(1, size=800)
-    flush(sent)
-    clickstream.send(sent)
-    clickstream.know(["rack-0001"], HOT)  # the job site_outage needs an inventory
-    options = ("--trigger=available-now", f"--archive={clickstream.archive}")
-    every_job = clickstream.command(*options, jobs=("--all-real-time", "--all-micro-batch"))
-    done = run(*every_job, env=clickstream.env, timeout_s=900)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert clickstream.different(sent) == {}
-    # The archive starts after the other jobs, so that it holds all that they wrote.
-    the_archive_has_each_record_once(clickstream)
-    # The formats of state are fixed at the first start; the checkpoint has them.
-    first_batch = (
-        clickstream.root / "ad_attribution/micro-batch/v1" / clickstream.kafka.prefix / "offsets/0"
-    )
-    settings = json.loads(first_batch.read_text(encoding="utf-8").splitlines()[1])["conf"]
-    assert {name: settings.get(f"spark.sql.{name}") for name in STATE_FORMATS} == STATE_FORMATS
-    version, commit = (
-        (first_batch.parent.parent / "commits/0").read_text(encoding="utf-8").splitlines()
-    )
-    assert version == "v2"
-    assert json.loads(commit)["stateUniqueIds"], "each version of state is named by who wrote it"
-    rows = [record.value for record in clickstream.kafka.read_all(DISTINCT_EVENTS)]
-    assert len(rows) == len(set(rows))
-    assert clickstream.kafka.read_all(DEAD_LETTERS)
-
-    # Other options are refused: they would misread the state.
-    other = clickstream.command(*options, "--join=full", "--gap=1 hour", jobs=JOBS)
-    refused = run(*other, env=clickstream.env)
-    assert refused.returncode == 1
-    assert "join was left and is now full" in refused.stderr
-
-
-def test_micro_batches_are_right_after_kills_at_any_moment(clickstream: Clickstream) -> None:
+def test_kills_at_any_moment_then_available_now_give_every_output(clickstream: Clickstream) -> None:
     sent = history(2, size=800)
     part = len(sent.records) // 2
     archive = f"--archive={clickstream.archive}"
@@ -137,11 +103,30 @@ def test_micro_batches_are_right_after_kills_at_any_moment(clickstream: Clickstr
     before = len(sent.records)
     flush(sent)
     clickstream.send(sent, before)
-    done = run(
-        *clickstream.command("--trigger=available-now", archive, jobs=JOBS),
-        env=clickstream.env,
-        timeout_s=900,
-    )
+    # Every job, each after those whose output it reads.
+    clickstream.know(["rack-0001"], HOT)  # the job site_outage needs an inventory
+    once = ("--trigger=available-now", archive)
+    every_job = clickstream.command(*once, jobs=("--all-real-time", "--all-micro-batch"))
+    done = run(*every_job, env=clickstream.env, timeout_s=900)
     assert done.returncode == 0, done.stderr[-2000:]
     assert clickstream.different(sent) == {}
+    # The archive starts after the other jobs, so that it holds all that they wrote.
     the_archive_has_each_record_once(clickstream)
+    # The formats of state are fixed at the first start; the checkpoint has them.
+    first_batch = (
+        clickstream.root / "ad_attribution/micro-batch/v1" / clickstream.kafka.prefix / "offsets/0"
+    )
+    settings = json.loads(first_batch.read_text(encoding="utf-8").splitlines()[1])["conf"]
+    assert {name: settings.get(f"spark.sql.{name}") for name in STATE_FORMATS} == STATE_FORMATS
+    version, commit = (
+        (first_batch.parent.parent / "commits/0").read_text(encoding="utf-8").splitlines()
+    )
+    assert version == "v2"
+    assert json.loads(commit)["stateUniqueIds"], "each version of state is named by who wrote it"
+    assert clickstream.kafka.read_all(DEAD_LETTERS)
+
+    # Other options are refused: they would misread the state.
+    other = clickstream.command(*once, "--join=full", "--gap=1 hour", jobs=JOBS)
+    refused = run(*other, env=clickstream.env)
+    assert refused.returncode == 1
+    assert "join was left and is now full" in refused.stderr

@@ -162,18 +162,13 @@ def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(
         return len(pipeline.kafka.read_all(ALERTS)) > alerts
 
     send(pipeline.kafka, contents[:part])
-    with pipeline.running("--batch-seconds=5", NONE_LATE) as process:
-        pipeline.until(process, lambda: pipeline.batches("overheating", "real-time", "commits"))
-        kill_tree(process)
-    pipeline.undo_the_logs()
-
-    alerts = len(pipeline.kafka.read_all(ALERTS))
-    send(pipeline.kafka, contents[part : 2 * part])
     with pipeline.running("--batch-seconds=60", NONE_LATE) as process:
         pipeline.until(process, has_more_alerts)
         kill_tree(process)
     assert not pipeline.batches("overheating", "real-time", "commits"), "killed in the first batch"
+    pipeline.undo_the_logs()
 
+    send(pipeline.kafka, contents[part : 2 * part])
     with pipeline.running("--batch-seconds=5", NONE_LATE) as process:
         pipeline.until(
             process, lambda: 1 in pipeline.batches("overheating", "real-time", "commits")
@@ -228,37 +223,26 @@ def test_micro_batches_are_right_after_kills_at_any_moment(pipeline: Pipeline) -
     assert (done.returncode, pipeline.wrong()) == (0, {}), done.stderr[-2000:]
 
 
-def test_real_time_jobs_run_over_topics_with_many_partitions(
+def test_partitions_added_to_many_leave_every_rack_in_its_right_state(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
     kafka = Kafka(broker.bootstrap, f"wide-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
     create_topics(kafka.bootstrap, kafka.prefix, partitions={RACK_READINGS.name: 16})
     pipeline, jobs = Pipeline(kafka, tmp_path), ("overheating",)
-    send(kafka, mixed_records(5, racks=40, readings=10))
-    with pipeline.running(jobs=jobs) as process:
-        pipeline.until(process, lambda: not pipeline.wrong(jobs))
-
-
-def test_partitions_added_while_it_runs_leave_every_rack_in_its_right_state(
-    pipeline: Pipeline,
-) -> None:
-    contents = mixed_records(4, racks=40, readings=30)
+    contents = mixed_records(4, racks=60, readings=30)
     half = len(contents) // 2
-    jobs = ("overheating",)
-    send(pipeline.kafka, contents[:half])
+    send(kafka, contents[:half])
     with pipeline.running("--batch-seconds=5", jobs=jobs) as process:
         pipeline.until(process, lambda: not pipeline.wrong(jobs))
-        admin = KafkaAdminClient(bootstrap_servers=pipeline.kafka.bootstrap)
-        admin.create_partitions({pipeline.kafka.name(RACK_READINGS): 6})
+        admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+        admin.create_partitions({kafka.name(RACK_READINGS): 18})
         admin.close()
-        eventually(lambda: len(pipeline.kafka.partitions(RACK_READINGS)), lambda count: count == 6)
-        send(pipeline.kafka, contents[half:])
-        assert {record.partition for record in pipeline.kafka.read_all(RACK_READINGS)} == set(
-            range(6)
-        )
-        expected = expected_racks_in_warning(pipeline.kafka)
+        eventually(lambda: len(kafka.partitions(RACK_READINGS)), lambda count: count == 18)
+        send(kafka, contents[half:])
+        assert {record.partition for record in kafka.read_all(RACK_READINGS)} == set(range(18))
+        expected = expected_racks_in_warning(kafka)
         assert len(expected) > 5
-        pipeline.until(process, lambda: racks_in_warning(pipeline.kafka) == expected)
+        pipeline.until(process, lambda: racks_in_warning(kafka) == expected)
         family = family_of(process)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=15) == 130

@@ -13,6 +13,7 @@ from kafka import KafkaConsumer, TopicPartition
 from broker.server import RunningBroker
 from broker.topics import create_topics
 from events import catalog
+from events.catalog import RACK_OVERHEATING, WEAK_SIGNAL
 from events.inventory import read_inventory
 from events.records import InventoryRack, RackReading
 from events.rules import LostSignal, Overheating, SilentSensor, SiteOutage, WeakSignal, read_rules
@@ -162,55 +163,27 @@ def test_the_rules_hold_through_kills_and_in_a_replay(
     assert done.returncode == 0, done.stderr[-2000:]
     assert rules.wrong() == ([], [])
 
-    with pipeline.running("--trigger=micro-batch", *files, jobs=("site_outage",)) as process:
-        pipeline.until(
-            process, lambda: rules.site_outages()[0].keys() >= rules.site_outages()[1].keys()
-        )
     found, due = rules.site_outages()
     assert {row["state"] for row in due.values()} == {"WARNING", "NORMAL"}
     assert found == due
     alerts_are_cloud_events(kafka)
 
 
-def test_weak_signals_are_alerted_in_real_time_and_through_a_kill(
+def test_rules_are_right_in_real_time_and_through_a_kill(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
-    kafka = Kafka(broker.bootstrap, f"weak-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
+    kafka = Kafka(broker.bootstrap, f"real-time-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
     create_topics(kafka.bootstrap, kafka.prefix)
-    pipeline = Pipeline(kafka, tmp_path)
-    faults = ("weak-signal=4,start_s=0,length_s=3,every_s=5", "duplicate=0.05", "out-of-order=0.05")
-    load = ("--racks=12", "--rate=max", "--count=2000", *(f"--fault={f}" for f in faults))
-
-    def due() -> dict[str, Row]:
-        readings = [
-            msgspec.json.decode(record.value or b"", type=RackReading)
-            for record in kafka.read_all(RACK_READINGS)
-        ]
-        return alerts_by_id(weak_signal_alerts(readings, lambda _: WeakSignal()))
-
-    def found() -> dict[str, Row]:
-        return alerts_by_id(json.loads(record.value or b"") for record in kafka.read_all(ALERTS))
-
-    for seed, batch in ((1, 60), (2, 5)):
-        assert run("producer", "run", f"--seed={seed}", *load, env=kafka.env).returncode == 0
-        options = ("--trigger=real-time", f"--batch-seconds={batch}")
-        with pipeline.running(*options, jobs=("weak_signal",)) as process:
-            pipeline.until(process, lambda: found() == due())
-    assert len(due()) > 40
-
-
-def test_racks_with_counts_of_their_own_are_alerted_in_real_time(
-    broker: RunningBroker, tmp_path: Path
-) -> None:
-    kafka = Kafka(broker.bootstrap, f"counts-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
-    create_topics(kafka.bootstrap, kafka.prefix)
-    pipeline = Pipeline(kafka, tmp_path)
-    (tmp_path / "rules.yaml").write_text(SIMPLE_RULES, encoding="utf-8")
-    inventory = tmp_path / "racks.jsonl"
-    hot = "overheating=[rack-0001,rack-0002,rack-0003,rack-0004],start_s=0,length_s=7,every_s=14"
-    faults = (f"--fault={fault}" for fault in (hot, "duplicate=0.05", "out-of-order=0.05"))
-    load = ("--racks=12", "--rate=max", "--count=3000", f"--inventory={inventory}", *faults)
-    files = (f"--inventory={inventory}", f"--rules={tmp_path / 'rules.yaml'}")
+    pipeline, jobs = Pipeline(kafka, tmp_path), ("overheating", "weak_signal")
+    inventory, rules_file = tmp_path / "racks.jsonl", tmp_path / "rules.yaml"
+    rules_file.write_text(SIMPLE_RULES, encoding="utf-8")
+    faults = (
+        "overheating=[rack-0001,rack-0002,rack-0003,rack-0004],start_s=0,length_s=7,every_s=14",
+        "weak-signal=4,start_s=0,length_s=3,every_s=5",
+        "duplicate=0.05",
+        "out-of-order=0.05",
+    )
+    load = ("--racks=12", "--rate=max", "--count=3000", *(f"--fault={f}" for f in faults))
 
     def due() -> dict[str, Row]:
         rules = Rules(kafka, tmp_path)
@@ -219,17 +192,22 @@ def test_racks_with_counts_of_their_own_are_alerted_in_real_time(
             for record in kafka.read_all(RACK_READINGS)
         ]
         racks = {rack.rack_id: rack for rack in rules.inventory}
-        return alerts_by_id(
-            overheating_alerts(readings, rule_lookup(Overheating, rules.rules, racks))
-        )
+        overheating = overheating_alerts(readings, rule_lookup(Overheating, rules.rules, racks))
+        return alerts_by_id([*overheating, *weak_signal_alerts(readings, lambda _: WeakSignal())])
 
     def found() -> dict[str, Row]:
         return alerts_by_id(json.loads(record.value or b"") for record in kafka.read_all(ALERTS))
 
-    assert run("producer", "run", *load, env=kafka.env).returncode == 0
-    with pipeline.running("--batch-seconds=5", *files, jobs=("overheating",)) as process:
-        pipeline.until(process, lambda: found() == due())
-    assert {row["severity"] for row in due().values()} == {"critical", "error", "warning", "info"}
+    for batch, more in ((60, f"--inventory={inventory}"), (5, "--seed=2")):
+        assert run("producer", "run", *load, more, env=kafka.env).returncode == 0
+        options = (f"--batch-seconds={batch}", f"--inventory={inventory}", f"--rules={rules_file}")
+        with pipeline.running("--trigger=real-time", *options, jobs=jobs) as process:
+            pipeline.until(process, lambda: found() == due())
+    severities = {(row["rule"], row["severity"]) for row in due().values()}
+    assert {severity for rule, severity in severities if rule == RACK_OVERHEATING} == {
+        "critical", "error", "warning", "info",
+    }  # fmt: skip
+    assert len([row for row in due().values() if row["rule"] == WEAK_SIGNAL]) > 40
     assert "overheating (real-time)" in pipeline.output.read_text(encoding="utf-8")
 
 
