@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, for_code
 
 from alerting import alert_log
-from alerting.decoding import MalformedRecord, Source, SourceRecord
+from alerting.decoding import MalformedRecord, NewAlert, Source, SourceRecord
 from alerting.status import StatusRecorder
 from alerting.store import Counts, Store
 from events.cli import UserFacingError
@@ -66,6 +66,7 @@ def run(
     stop: StopRequest | None = None,
     report: Callable[[str], None] = lambda _: None,
     on_cycle: Callable[[], None] = lambda: None,
+    on_alert: Callable[[NewAlert], None] = lambda _: None,
     status: StatusRecorder | None = None,
 ) -> Counts:
     """Log alerts until asked to stop, and return the counts of this run.
@@ -74,7 +75,8 @@ def run(
     arrived for that time. An unreachable broker is retried without a limit, or until `idle_exit_s`,
     and `report` is called with the problem. Once the backlog has been read, `on_cycle` is called
     about every half second, whether or not records arrive and the broker answers; it may write to
-    `written_topic`, which must exist. `status` records whether all this works.
+    `written_topic`, which must exist. `on_alert` is called with each alert that has been logged.
+    `status` records whether all this works.
     """
     counts = Counts()
     status = status or StatusRecorder(bootstrap, "", store.path)
@@ -111,7 +113,8 @@ def run(
                 continue
             outage.end()
             if batch:
-                _ingest(batch, store, log_file, counts, report)
+                for new in _ingest(batch, store, log_file, counts, report):
+                    on_alert(new)
                 last_record = time.monotonic()
     return counts
 
@@ -122,7 +125,8 @@ def _ingest(
     log_file: alert_log.LogFile | None,
     counts: Counts,
     report: Callable[[str], None],
-) -> None:
+) -> list[NewAlert]:
+    """Log a batch and count it; return its new alerts."""
     now = to_text(now_ms())
     with store.transaction():
         bad_commands = store.ingest_commands(batch.get("commands", ()), now)
@@ -140,6 +144,7 @@ def _ingest(
         report(f"A record is not a valid alert and was skipped ({_location(bad)}): {bad.error}.")
     for bad in bad_commands:
         report(f"A record is not a valid command and was skipped ({_location(bad)}): {bad.error}.")
+    return alerts.new_alerts
 
 
 def _location(bad: MalformedRecord) -> str:

@@ -28,11 +28,15 @@ class SourceRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NewAlert:
-    """An alert seen for the first time: decoded, as the received text, and when."""
+    """An alert seen for the first time: decoded, as the received text, and when.
+
+    `append_ms` is when the broker appended it to the topic, in epoch milliseconds.
+    """
 
     alert: Alert
     text: str
     first_seen_time: str
+    append_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,10 @@ def _decode(value: bytes | None, decoder: "msgspec.json.Decoder[R]") -> R:
     return record
 
 
-def decode_alert(value: bytes | None, seen_time: str) -> NewAlert:
+def decode_alert(record: SourceRecord, seen_time: str) -> NewAlert:
     """Decode an alert; raise `ValueError` with the reason if it is invalid."""
-    alert = _decode(value, _ALERT_DECODER)
-    return NewAlert(alert, (value or b"").decode("utf-8"), seen_time)
+    alert = _decode(record.value, _ALERT_DECODER)
+    return NewAlert(alert, (record.value or b"").decode("utf-8"), seen_time, record.timestamp)
 
 
 def decode_command(value: bytes | None) -> AlertCommand:

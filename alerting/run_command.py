@@ -17,11 +17,13 @@ from alerting.alert_log import LogFile, printable
 from alerting.cli.operator_cli import Database, database_path, duration
 from alerting.incidents.publisher import IncidentPublisher
 from alerting.incidents.state import NotificationTiming
+from alerting.metrics import AlertingMetrics
 from alerting.notifications.delivery import DeliveryThreads, RetryPolicy
 from alerting.notifications.notice import title
 from alerting.status import PROGRAM, StatusRecorder
 from alerting.store import Store, read_counts
 from events import cli, settings, topics
+from events.metrics import MetricsPort, serve_metrics
 from events.status_file import StatusWriter, own_file
 from events.times import now_ms
 
@@ -78,6 +80,7 @@ def run(
         int, _duration_option("The delay after a channel's first failure; it doubles with each.")
     ] = "1s",  # type: ignore[assignment]
     retry_max: Annotated[int, _duration_option("The maximum delay between two attempts.")] = "5m",  # type: ignore[assignment]
+    metrics_port: MetricsPort = None,
 ) -> None:
     """Log alerts to the standard output: coloured lines on a terminal, JSON lines elsewhere.
 
@@ -93,8 +96,10 @@ def run(
         raise cli.UserFacingError("--remind-after must be greater than 0.")
     timing = NotificationTiming(group_wait, group_interval, remind_after, flap_changes, flap_window)
     retry_policy = RetryPolicy(max_attempts, retry_initial / 1000, retry_max / 1000)
-    shared, alerting_settings = settings.load(), config.load()
+    shared = settings.load().with_metrics_port(metrics_port)
+    alerting_settings = config.load()
     channels = alerting_settings.channels()
+    names = [channel.name for channel in channels]
     stop = consumer.StopRequest()
     incidents_topic = shared.topic(topics.INCIDENTS)
     signals = _install_signal_handlers(stop)
@@ -107,18 +112,21 @@ def run(
         sys.stdout.reconfigure(errors="replace")
     recorder = StatusRecorder(shared.kafka_bootstrap_servers, shared.topic_prefix, path)
     status_file = own_file(shared.rackstream_home, PROGRAM)
+    metrics = AlertingMetrics(recorder.snapshot, path, names)
     with (
         Store(path, timing) as store,
+        serve_metrics(shared.metrics_port, metrics.collectors),
         StatusWriter(status_file, recorder.snapshot, _report),
         _errors_as_sentences(path, dead_letters),
         closing(LogFile(log_file, store, _report)) if log_file else nullcontext() as file,
-        DeliveryThreads(path, channels, dead_letters, retry_policy, _report) as deliveries,
+        DeliveryThreads(
+            path, channels, dead_letters, retry_policy, _report, metrics.on_attempt
+        ) as deliveries,
         IncidentPublisher(
             path, shared.kafka_bootstrap_servers, incidents_topic, _report, recorder.published
         ) as publisher,
     ):
         recorder.remove_superseded(shared.rackstream_home)
-        names = [channel.name for channel in channels]
         _report_channels(names, store)
 
         def on_cycle() -> None:
@@ -138,6 +146,7 @@ def run(
             stop=stop,
             report=_report,
             on_cycle=on_cycle,
+            on_alert=metrics.on_alert,
             status=recorder,
         )
         _report(f"Logged {counts}. Since the database was created: {store.counts()}.")

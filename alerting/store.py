@@ -147,7 +147,7 @@ class Store:
         batch = AlertBatch()
 
         def ingest_one(record: SourceRecord) -> None:
-            new = decode_alert(record.value, seen_time)
+            new = decode_alert(record, seen_time)
             if self._insert_alert(new, record):
                 batch.new_alerts.append(new)
             else:

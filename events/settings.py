@@ -3,9 +3,9 @@
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Self, TypeVar
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from events.cli import UserFacingError
@@ -44,6 +44,21 @@ class Settings(JarsSettings):
         "localhost:9092", description="The broker, as host:port[,host:port]."
     )
     topic_prefix: TopicPrefix = Field("", description="Put literally before every topic's name.")
+    metrics_port: int | None = Field(
+        None,
+        ge=1,
+        le=65535,
+        description="Serve Prometheus metrics on this port; empty: none.",
+    )
+
+    @field_validator("metrics_port", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value  # Compose sets a variable that is not set to nothing
+
+    def with_metrics_port(self, port: int | None) -> Self:
+        """Return the settings with the port of the command line, where that has one."""
+        return self if port is None else self.model_copy(update={"metrics_port": port})
 
     def topic(self, topic: Topic) -> str:
         """Return the topic's name on the broker: the prefix, then the contract's name."""

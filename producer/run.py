@@ -17,6 +17,7 @@ import numpy as np
 from events.cli import UserFacingError
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.inventory import write_inventory
+from events.metrics import StatusCollector, serve_metrics
 from events.records import encode
 from events.rules import Rules, read_rules
 from events.settings import Settings
@@ -25,6 +26,7 @@ from events.times import now_ms, to_text
 from producer.expected.rack_alerts import DEFAULT_RULES, AlertSelection
 from producer.expected.topic_contents import PublishedStream
 from producer.expected.truth import write_truth
+from producer.metrics import STATUS_METRICS
 from producer.pacing.pacer import ScheduleLag, send_on_schedule
 from producer.pacing.prefetch import prefetch
 from producer.pacing.schedule import Schedule, make_schedule
@@ -123,16 +125,19 @@ def run(
     # Exclude all objects so far from garbage collection while sending (docs/tuning.md).
     gc.collect()
     gc.freeze()
-    schedule = schedule_from_now()
-    streams.restart(schedule, schedule.start_wall_ms if first_sequence is None else first_sequence)
-    published = [PublishedStream(plan) for plan in streams.plans]
     recorder = _new_recorder(settings, publisher)
     status_file = own_file(settings.rackstream_home, PROGRAM)
     with (
+        serve_metrics(settings.metrics_port, [StatusCollector(recorder.snapshot, STATUS_METRICS)]),
         _catch_signals() as stop,
         Progress() as progress,
         StatusWriter(status_file, recorder.snapshot, progress.update),
     ):
+        schedule = schedule_from_now()
+        streams.restart(
+            schedule, schedule.start_wall_ms if first_sequence is None else first_sequence
+        )
+        published = [PublishedStream(plan) for plan in streams.plans]
         counts, seconds, lag = _publish(
             streams, published, settings, publisher, progress, recorder, stop, scenario.duration
         )

@@ -13,6 +13,7 @@ from rich.table import Table
 from events import cli, settings
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.inventory import write_inventory
+from events.metrics import MetricsPort
 from events.times import to_ms
 from producer.expected.rack_alerts import DEFAULT_RULES, parse_rule_names
 from producer.faults import FAULT_TYPES
@@ -103,6 +104,7 @@ def run_command(
         float | None,
         typer.Option(min=0, max=900_000, help="How long a record may wait for its batch, in ms."),
     ] = None,
+    metrics_port: MetricsPort = None,
 ) -> None:
     """Publish events until --count, --duration, Ctrl-C (exit 130) or SIGTERM (exit 0).
 
@@ -121,7 +123,7 @@ def run_command(
     if truth is None and (alerts_of or rules):
         raise cli.UserFacingError("--alerts-of and --rules apply to the truth file: add --truth.")
     outcome = run(
-        settings.load(),
+        settings.load().with_metrics_port(metrics_port),
         load_scenario(scenario, _given(options), fault or []),
         start_event_ms=_start(start_time),
         first_sequence=first_sequence,

@@ -4,6 +4,7 @@ Health checks run every few seconds, so this module loads nothing of the streams
 """
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -50,7 +51,7 @@ class Counters(Protocol):
 
 
 class StatusRecorder:
-    """What is known of a run; `snapshot` may be called from another thread.
+    """What is known of a run; `snapshot` may be called from other threads.
 
     In: `clock` returns epoch milliseconds.
     """
@@ -66,6 +67,7 @@ class StatusRecorder:
         self._broker = BrokerStatus(servers=servers, reachable=True, since=to_text(clock()))
         self._acknowledged, self._answered_ms = 0, clock()
         self._lag: tuple[float, int] | None = None
+        self._lock = Lock()
 
     def on_lag(self, lag_s: float) -> None:
         """Take note of how far the run is behind its schedule now."""
@@ -77,6 +79,10 @@ class StatusRecorder:
 
     def snapshot(self) -> ProducerStatus:
         """Return the status now."""
+        with self._lock:
+            return self._snapshot()
+
+    def _snapshot(self) -> ProducerStatus:
         publisher, at_ms = self._publisher, self._clock()
         acknowledged, waiting = publisher.acknowledged, publisher.waiting
         if acknowledged > self._acknowledged or not waiting:
@@ -86,9 +92,9 @@ class StatusRecorder:
             since = to_text(at_ms if reachable else self._answered_ms)
             self._broker = replace(self._broker, reachable=reachable, since=since)
         behind_s = None
-        if self._lag is not None:
+        if (lag := self._lag) is not None:
             # A full buffer holds up the run, which then says nothing: it falls behind as time goes.
-            lag_s, noted_ms = self._lag
+            lag_s, noted_ms = lag
             silent_s = (at_ms - noted_ms) / 1000
             behind_s = round(lag_s + (silent_s if silent_s > 1 else 0.0), 3)
         return ProducerStatus(

@@ -9,6 +9,7 @@ import typer
 
 from events import cli, settings
 from events.inventory import read_inventory
+from events.metrics import MetricsPort
 from events.rules import Rules, read_rules
 from spark_jobs.registry import JOBS, QUESTIONS
 from spark_jobs.reporting import with_dead_letters
@@ -128,6 +129,7 @@ def run(
             "the others go on. Under available-now never.",
         ),
     ] = DEFAULT_RESTARTS,
+    metrics_port: MetricsPort = None,
     conf: Annotated[
         list[str] | None, typer.Option(help="A Spark setting, key=value; may be repeated.")
     ] = None,
@@ -191,7 +193,7 @@ def run(
                 f"expect its alerts after {MICRO_BATCH_DELAY} instead of milliseconds.",
                 err=True,
             )
-    config = settings.load()
+    config = settings.load().with_metrics_port(metrics_port)
     options = runner.RunOptions(
         checkpoint_root=checkpoint_root,
         state_partitions=state_partitions,

@@ -40,7 +40,7 @@ def longer_than_the_run(shown: Iterable[str]) -> str | None:
 def as_on_a_terminal(alert: dict[str, object]) -> str:
     """Return the line that a terminal shows for an alert that was printed as JSON."""
     decoded = msgspec.convert(alert, Alert)
-    return terminal_line(NewAlert(decoded, "", decoded.detected_time)).plain
+    return terminal_line(NewAlert(decoded, "", decoded.detected_time, 0)).plain
 
 
 def not_printed(printed: Iterable[str]) -> list[str]:

@@ -169,6 +169,15 @@ def load_incident(db: sqlite3.Connection, rule: str, subject: str) -> IncidentSt
     return None if row is None else _STATE_DECODER.decode(row[0])
 
 
+def count_open_incidents(db: sqlite3.Connection) -> dict[str, int]:
+    """Return how many incidents are open, for each rule that has any."""
+    rows = db.execute(
+        "SELECT rule, count(*) FROM incident_states"
+        " WHERE is_active AND json_extract(state, '$.firing') GROUP BY rule"
+    )
+    return dict(rows.fetchall())
+
+
 def _active_incidents(db: sqlite3.Connection, site_id: str) -> list[IncidentState]:
     rows = db.execute(
         "SELECT state FROM incident_states WHERE site_id = ? AND is_active", (site_id,)

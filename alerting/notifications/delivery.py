@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -25,6 +26,11 @@ POLL_SECONDS = 0.5
 
 SHUTDOWN_SECONDS = 11.0
 """How long the end waits for an attempt in progress; the channels' own timeout is shorter."""
+
+AttemptResult = Literal["delivered", "retried", "dead"]
+"""How an attempt ended: the channel accepted the notice, or it waits, or nobody tries again."""
+OnAttempt = Callable[[str, AttemptResult], None]
+"""Called after each attempt with the channel's name; any thread may call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,13 @@ class DeliveryThreads:
         dead_letters: Path,
         retry_policy: RetryPolicy,
         report: Callable[[str], None],
+        on_attempt: OnAttempt = lambda *_: None,
     ) -> None:
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
         self._database, self._dead_letters = database, dead_letters
         self._retry_policy, self._report = retry_policy, report
+        self._on_attempt = on_attempt
         self._threads = [
             threading.Thread(target=self._deliver, args=(channel,), name=channel.name, daemon=True)
             for channel in channels
@@ -84,7 +92,12 @@ class DeliveryThreads:
             with ExitStack() as opened:
                 outbox = opened.enter_context(closing(Outbox(self._database, channel.name)))
                 worker = DeliveryWorker(
-                    channel, outbox, self._dead_letters, self._retry_policy, self._report
+                    channel,
+                    outbox,
+                    self._dead_letters,
+                    self._retry_policy,
+                    self._report,
+                    self._on_attempt,
                 )
                 while True:
                     delay_s = worker.step()
@@ -105,10 +118,11 @@ class DeliveryWorker:
         dead_letters: Path,
         retry_policy: RetryPolicy,
         report: Callable[[str], None],
+        on_attempt: OnAttempt = lambda *_: None,
     ) -> None:
         self._channel, self._outbox = channel, outbox
         self._dead_letters, self._retry_policy = dead_letters, retry_policy
-        self._report = report
+        self._report, self._on_attempt = report, on_attempt
         self._failing = False
 
     def step(self) -> float:
@@ -120,6 +134,7 @@ class DeliveryWorker:
         if error is not None:
             return self._handle_failure(queued, error)
         self._outbox.record_outcome(queued, "delivered", to_text(now_ms()))
+        self._on_attempt(self._channel.name, "delivered")
         if self._failing:
             self._report(f"The channel {self._channel.name} accepts notices again.")
             self._failing = False
@@ -139,7 +154,9 @@ class DeliveryWorker:
         self._outbox.record_failure(queued, str(error))
         if error.permanent or attempts >= self._retry_policy.max_attempts:
             self._dead_letter(queued, attempts, error)
+            self._on_attempt(self._channel.name, "dead")
             return 0.0 if error.permanent else self._retry_policy.delay_s(1)
+        self._on_attempt(self._channel.name, "retried")
         if not self._failing:
             self._report(f"The channel {self._channel.name} failed ({error}) and is retried.")
             self._failing = True

@@ -65,10 +65,16 @@ class Outbox:
         )
 
 
+def count_waiting(db: sqlite3.Connection) -> dict[str, int]:
+    """Return how many notices wait for each channel that has any."""
+    rows = db.execute("SELECT channel, count(*) FROM outbox WHERE outcome IS NULL GROUP BY channel")
+    return dict(rows.fetchall())
+
+
 def waiting_for_unset_channels(db: sqlite3.Connection, channels: Sequence[str]) -> dict[str, int]:
     """Return how many notices wait for each channel that is not in `channels`."""
-    rows = db.execute("SELECT channel, count(*) FROM outbox WHERE outcome IS NULL GROUP BY channel")
-    return {channel: count for channel, count in rows if channel not in channels}
+    waiting = count_waiting(db).items()
+    return {channel: count for channel, count in waiting if channel not in channels}
 
 
 _NOTICE_DECODER = msgspec.json.Decoder(Notice)

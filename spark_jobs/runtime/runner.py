@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from broker.topics import partition_counts
 from events.cli import UserFacingError
+from events.metrics import StatusCollector, serve_metrics
 from events.settings import Settings
 from events.status_file import Process, StatusWriter, own_file, remove_superseded
 from events.times import now_ms, to_text
@@ -26,6 +27,7 @@ from spark_jobs.runtime import checkpoints, kafka_io, parsing
 from spark_jobs.runtime.failures import explain
 from spark_jobs.runtime.job import ConfiguredJob, Job
 from spark_jobs.runtime.left_out_records import observe_left_out
+from spark_jobs.runtime.metrics import STATUS_METRICS, BatchMetrics
 from spark_jobs.runtime.options import own_values
 from spark_jobs.runtime.progress import BatchHandler, BatchListener, ProgressFile
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
@@ -106,7 +108,10 @@ def run(
     watched = {settings.topic(topic) for one in jobs for topic in one.topics_read}
     servers = settings.kafka_bootstrap_servers
     status_file = own_file(settings.rackstream_home, PROGRAM)
+    batches = BatchMetrics()
+    metrics = [StatusCollector(recorder.snapshot, STATUS_METRICS), *batches.collectors]
     with (
+        serve_metrics(settings.metrics_port, metrics),
         _signals() as received,
         without_py4j_logs(),
         StatusWriter(status_file, recorder.snapshot, log),
@@ -117,7 +122,7 @@ def run(
             options.conf
         )
         spark = new_session(settings, slots, state_partitions, conf, options.java_options)
-        handlers: list[BatchHandler] = [recorder.on_progress]
+        handlers: list[BatchHandler] = [recorder.on_progress, batches.on_progress]
         if options.progress:
             handlers.append(ProgressFile(options.progress).append)
         supervisor = Supervisor(recorder, partial(_missing_topics, settings), options.restarts, log)

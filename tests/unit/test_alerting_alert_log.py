@@ -11,7 +11,7 @@ SEEN = "2026-11-21T06:30:00.000Z"
 
 
 def new(value: bytes) -> NewAlert:
-    return NewAlert(msgspec.json.decode(value, type=Alert), value.decode(), SEEN)
+    return NewAlert(msgspec.json.decode(value, type=Alert), value.decode(), SEEN, 0)
 
 
 def test_a_json_line_has_every_field_and_the_time_first_seen() -> None:
