@@ -20,7 +20,7 @@ from alerting import config
 from events import settings
 print("compose ignores .env:", os.environ.get("COMPOSE_DISABLE_ENV_FILE"))
 channels = [channel.name[:9] for channel in config.load().channels()]
-print("channels:", channels, settings.load().topic_prefix)
+print("channels:", channels, settings.load().topic_prefix, settings.load().metrics_port)
 """
 TEST_THAT_PRINTS_CHANNELS = f"""
 import subprocess, sys
@@ -43,6 +43,7 @@ def personal_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dic
         "PYTHONPATH": str(ROOT),
         "ALERTING_PAGERDUTY_KEY": "somebody",
         "alerting_apprise_urls": "json://localhost",
+        "METRICS_PORT": "9464",
     }
 
 
@@ -60,12 +61,12 @@ def run(environment: dict[str, str], *arguments: str) -> str:
 
 
 def test_a_program_by_itself_reads_the_env_file(personal_environment: dict[str, str]) -> None:
-    assert "channels: ['pagerduty', 'apprise-j'] personal-" in run(
+    assert "channels: ['pagerduty', 'apprise-j'] personal- 9464" in run(
         personal_environment, "-c", PRINT_CHANNELS
     )
 
 
-def test_programs_of_the_tests_see_no_channels(
+def test_programs_of_the_tests_see_no_channels_and_no_metrics_port(
     personal_environment: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "tests").mkdir()
@@ -74,17 +75,17 @@ def test_programs_of_the_tests_see_no_channels(
     (tmp_path / "tests" / "test_it.py").write_text(TEST_THAT_PRINTS_CHANNELS, encoding="utf-8")
     command = ("-m", "pytest", "-s", "-c", str(ROOT / "pyproject.toml"), "--rootdir=.", "tests")
     said = run(personal_environment, *command, "-p", "no:cacheprovider")
-    assert "compose ignores .env: 1\nchannels: [] \n" in said
+    assert "compose ignores .env: 1\nchannels: []  None\n" in said
 
 
-def test_programs_of_the_demo_see_no_channels(
+def test_programs_of_the_demo_see_no_channels_and_no_metrics_port(
     personal_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in personal_environment.items():
         monkeypatch.setenv(name, value)
     assert config.load().channels()
     ignore_personal_settings()
-    assert "channels: [] \n" in run(dict(os.environ), "-c", PRINT_CHANNELS)
+    assert "channels: []  None\n" in run(dict(os.environ), "-c", PRINT_CHANNELS)
 
 
 def test_the_demo_ignores_an_env_file_that_would_stop_any_other_program(
