@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from events.topics import DEAD_LETTERS, RACK_READINGS, USER_ACTIONS, Topic
-from tests.integration.test_jobs import Pipeline, kill_tree, pipeline
+from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS, USER_ACTIONS, Topic
+from tests.integration.test_jobs import BOTH, NONE_LATE, Pipeline, kill_tree, pipeline
 from tests.spark.mixed_topic import BAD_VALUES, mixed_records, send
+from tests.spark.rack_histories import HOT
 from tests.support import kill, run
 
 __all__ = ["pipeline"]
@@ -49,10 +50,9 @@ def test_one_process_reports_each_topic_once_whatever_runs_beside_and_after_it(
     part = len(contents) // 3
     progress = pipeline.folder / "progress.jsonl"
     send(pipeline.kafka, [*contents[:part], (b"rack", b"no JSON")])
-    jobs = (*JOBS, "weak_signal", "rack_temperature")
-    now = pipeline.command(NOW, f"--progress={progress}", jobs=jobs)
+    now = pipeline.command(NOW, NONE_LATE, f"--progress={progress}", jobs=(*BOTH, "weak_signal"))
     assert run(*now, env=pipeline.env).returncode == 0
-    assert pipeline.wrong(JOBS) == {}
+    assert pipeline.wrong() == {}
     unreadable, future = (reasons(pipeline)[reason] for reason in ("unreadable", "future"))
     assert unreadable > 0 < future
     assert left_out(progress, "overheating") == left_out(progress, "weak_signal") == unreadable
@@ -85,11 +85,10 @@ def test_one_process_reports_each_topic_once_whatever_runs_beside_and_after_it(
     assert {place: after[place] for place in before} == before, "nothing is reported from the start"
 
 
-def test_no_dead_letter_is_lost_by_kills_between_the_commits_of_the_queries(
-    pipeline: Pipeline,
-) -> None:
+def test_nothing_is_lost_by_kills_between_the_commits_of_the_queries(pipeline: Pipeline) -> None:
+    pipeline.know([f"rack-13-{number:03d}" for number in range(10)], HOT)
     send(pipeline.kafka, mixed_records(13, racks=20, readings=40))
-    options = ("--trigger=micro-batch", "--records-per-batch=100")
+    options = ("--trigger=micro-batch", "--records-per-batch=100", NONE_LATE)
 
     def ended() -> list[int]:
         """Return how many batches of the job and of `dead_letters` have ended."""
@@ -101,12 +100,23 @@ def test_no_dead_letter_is_lost_by_kills_between_the_commits_of_the_queries(
 
     for _ in range(2):
         before = max(ended())
-        with pipeline.running(*options, jobs=JOBS) as process:
+        with pipeline.running(*options) as process:
             pipeline.until(process, apart)
             kill_tree(process)
         assert len(set(ended())) == 2, "killed between the commits"
-    done = run(*pipeline.command(NOW, jobs=JOBS), env=pipeline.env)
-    assert (done.returncode, pipeline.wrong(JOBS)) == (0, {}), done.stderr[-2000:]
+    now = pipeline.command(NOW, NONE_LATE)
+    done = run(*now, env=pipeline.env)
+    assert (done.returncode, pipeline.wrong()) == (0, {}), done.stderr[-2000:]
+    alerts = pipeline.kafka.read_all(ALERTS)
+    assert len({record.value for record in alerts}) > 20
+    assert all(record.key and record.key.startswith(b"rack-13-") for record in alerts)
+
+    # Other options are refused: they would misread its state.
+    other = run(*now, "--window=20 minutes", "--state-partitions=8", env=pipeline.env)
+    assert other.returncode == 1
+    assert other.stderr.splitlines()[-1].startswith("spark_jobs: the checkpoint ")
+    assert "state_partitions was 4 and is now 8" in other.stderr
+    assert "Traceback" not in other.stderr
 
 
 def test_without_dead_letters_the_job_counts_what_it_leaves_out(pipeline: Pipeline) -> None:

@@ -6,7 +6,6 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import psutil
@@ -28,7 +27,7 @@ from tests.spark.mixed_topic import (
     send,
 )
 from tests.spark.rack_histories import HOT
-from tests.support import Kafka, eventually, kill, program, run
+from tests.support import Kafka, eventually, kill, program
 
 pytestmark = pytest.mark.full
 
@@ -129,27 +128,6 @@ def pipeline(broker: RunningBroker, tmp_path: Path) -> Pipeline:
     return Pipeline(kafka, tmp_path)
 
 
-def test_available_now_reads_everything_and_writes_each_alert_window_and_dead_letter(
-    pipeline: Pipeline,
-) -> None:
-    contents = mixed_records(1, racks=30, readings=40)
-    pipeline.know([f"rack-1-{number:03d}" for number in range(10)], HOT)
-    send(pipeline.kafka, contents)
-    now = pipeline.command("--trigger=available-now", NONE_LATE)
-    done = run(*now, env=pipeline.env)
-    assert (done.returncode, pipeline.wrong()) == (0, {}), done.stderr[-2000:]
-    alerts = pipeline.kafka.read_all(ALERTS)
-    assert len(alerts) == len({record.value for record in alerts}) > 100
-    assert all(record.key and record.key.startswith(b"rack-1-") for record in alerts)
-
-    # Other options are refused: they would misread its state.
-    other = run(*now, "--window=20 minutes", "--state-partitions=8", env=pipeline.env)
-    assert other.returncode == 1
-    assert other.stderr.splitlines()[-1].startswith("spark_jobs: the checkpoint ")
-    assert "state_partitions was 4 and is now 8" in other.stderr
-    assert "Traceback" not in other.stderr
-
-
 def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(
     pipeline: Pipeline,
 ) -> None:
@@ -196,31 +174,6 @@ def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(
         none_is_left(family)
     assert "Traceback" not in pipeline.output.read_text(encoding="utf-8")
     assert pipeline.wrong() == {}
-
-
-def test_micro_batches_are_right_after_kills_at_any_moment(pipeline: Pipeline) -> None:
-    contents = mixed_records(3, racks=30, readings=40)
-    pipeline.know([f"rack-3-{number:03d}" for number in range(10)], HOT)
-    send(pipeline.kafka, contents)
-
-    def in_progress(least: int = 0) -> bool:
-        done = pipeline.batches("overheating", "buckets", "commits")
-        return any(n >= least for n in pipeline.batches("overheating", "buckets", "offsets") - done)
-
-    for batch in range(2):
-        with pipeline.running(
-            "--trigger=micro-batch", "--records-per-batch=500", NONE_LATE
-        ) as process:
-            pipeline.until(process, partial(in_progress, batch))
-            kill_tree(process)
-        if batch == 0:
-            assert not pipeline.batches("overheating", "buckets", "commits"), (
-                "killed in the first batch"
-            )
-        assert in_progress(), "killed in the middle of a batch"
-
-    done = run(*pipeline.command("--trigger=available-now", NONE_LATE), env=pipeline.env)
-    assert (done.returncode, pipeline.wrong()) == (0, {}), done.stderr[-2000:]
 
 
 def test_partitions_added_to_many_leave_every_rack_in_its_right_state(

@@ -64,7 +64,6 @@ def test_a_broken_archive_is_ignored_without_output(tmp_path: Path) -> None:
     jars = tmp_path / "jars"
     jars.mkdir()
     (jars / "spark").symlink_to((Settings().jars_dir / "spark").resolve())
-    assert session_with(jars, tmp_path) == "3\n"
     config = Settings(rackstream_jars=jars)
     cds_archive.archive_path(config).write_bytes(b"no archive" * 1000)
     assert cds_archive.java_options(config)
