@@ -100,6 +100,7 @@ def test_the_services_of_the_stack_are_there() -> None:
         "brokers": {"kafka-1", "kafka-2", "kafka-3"},
         "load": {"load"},
         "ui": {"kafka-ui"},
+        "monitoring": {"prometheus", "alertmanager", "grafana"},
     }
     assert (len(WORKERS), len(CLUSTER_JOBS)) == (2, 2)
 
