@@ -72,7 +72,7 @@ def test_weak_signal_in_real_time_mode_gives_the_alerts_of_the_oracle(spark: Spa
     spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "10000000")
     random = Random(5)
     histories = [
-        with_signal_strengths(random, deliveries(random, rack.rack_id, readings=8))
+        with_signal_strengths(random, deliveries(random, rack.rack_id, readings=12))
         for rack in RACKS
     ]
     found: dict[str, Row] = {}
