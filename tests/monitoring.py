@@ -47,7 +47,8 @@ def installed(*names: str, package: str, required_by: str) -> str:
         return found
     if os.environ.get(required_by) == "1":
         pytest.fail(f"{required_by} is 1, and {names[0]} is not installed", pytrace=False)
-    pytest.skip(f"{names[0]} (package {package}) is not installed")
+    where = "" if names[0] == package else f" (package {package})"
+    pytest.skip(f"{names[0]}{where} is not installed")
 
 
 def promtool() -> str:

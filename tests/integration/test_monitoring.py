@@ -35,7 +35,8 @@ from tests.monitoring import (
     write,
 )
 from tests.support import equal_to, eventually, free_port
-from tests.unit.metrics import T0, Alerting, Driver, Producer
+from tests.unit.metrics import Alerting, Driver, Producer
+from tests.unit.statuses import T0
 from tests.unit.test_alerting_channels import Receiver, serving
 
 pytestmark = pytest.mark.full

@@ -26,8 +26,8 @@ from spark_jobs.runtime.status_recorder import StatusRecorder as DriverRecorder
 from spark_jobs.runtime.triggers import Trigger
 from tests.alerting import MINUTE, AlertingSimulation
 from tests.support import free_port
+from tests.unit.statuses import T0, Clock, Publisher
 
-T0 = 1_764_000_000_000
 QUERY = "user_totals"
 
 
@@ -78,21 +78,6 @@ def served(collectors: Iterable[Collector]) -> Iterator[Callable[[], Scrape]]:
     port = free_port()
     with serve_metrics(port, collectors):
         yield lambda: scrape(port)
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.ms = T0
-
-    def __call__(self) -> int:
-        """Return epoch milliseconds."""
-        return self.ms
-
-    def forward(self, seconds: float) -> None:
-        """Move it."""
-        self.ms += round(1000 * seconds)
 
 
 def progress(end: int = 10, **changes: Any) -> dict[str, Any]:
@@ -147,21 +132,6 @@ class Driver:
         driver.end_batch(10)
         driver.recorder.on_topics({"user-actions": 12})
         return driver
-
-
-@dataclass
-class Publisher:
-    """Counts as a publisher does; the test decides what is acknowledged."""
-
-    sent: int = 0
-    failed: int = 0
-    last_error: str = ""
-    acknowledged: int = 0
-
-    @property
-    def waiting(self) -> int:
-        """How many records have no answer yet."""
-        return self.sent - self.acknowledged - self.failed
 
 
 class Producer:

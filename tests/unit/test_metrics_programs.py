@@ -23,7 +23,6 @@ from tests.builders import new_alert
 from tests.support import ROOT, free_port, run
 from tests.unit.metrics import (
     QUERY,
-    T0,
     Alerting,
     Channel,
     Driver,
@@ -32,6 +31,7 @@ from tests.unit.metrics import (
     all_programs,
     served,
 )
+from tests.unit.statuses import T0
 
 Look = Callable[[], Scrape]
 

@@ -1,14 +1,13 @@
 """promtool accepts what each program serves, and what docs/metrics.md tells people to copy."""
 
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests import monitoring
 from tests.support import ROOT
 from tests.unit.metrics import all_programs
 
@@ -16,12 +15,7 @@ from tests.unit.metrics import all_programs
 @pytest.fixture
 def promtool() -> str:
     """Return promtool's path, or skip the test."""
-    found = shutil.which("promtool")
-    if found is not None:
-        return found
-    if os.environ.get("REQUIRE_PROMTOOL") == "1":
-        pytest.fail("REQUIRE_PROMTOOL is 1, and promtool is not installed", pytrace=False)
-    pytest.skip("promtool (package prometheus) is not installed")
+    return monitoring.promtool()
 
 
 def check(promtool: str, *what: str | Path, text: str = "") -> str:

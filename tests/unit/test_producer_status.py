@@ -1,6 +1,5 @@
 """The producer's status, and how far it may be behind its schedule."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,23 +8,7 @@ from events.status_file import Process, own_file, write_status
 from events.times import now_ms, to_text
 from producer.status import PROGRAM, StatusRecorder, problems
 from tests.support import run
-
-T0 = 1_764_000_000_000
-
-
-@dataclass
-class Publisher:
-    """Counts as a publisher does; the test decides what is acknowledged."""
-
-    sent: int = 0
-    failed: int = 0
-    last_error: str = ""
-    acknowledged: int = 0
-
-    @property
-    def waiting(self) -> int:
-        """How many records have no answer yet."""
-        return self.sent - self.acknowledged - self.failed
+from tests.unit.statuses import T0, Publisher
 
 
 class Bench:

@@ -24,24 +24,9 @@ from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.status_commands import driver_view, short
 from tests.support import ROOT, run
+from tests.unit.statuses import T0, Clock
 
-T0 = 1_764_000_000_000
 NAME = "user_totals"
-
-
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.ms = T0
-
-    def __call__(self) -> int:
-        """Return epoch milliseconds."""
-        return self.ms
-
-    def forward(self, seconds: float) -> None:
-        """Move it."""
-        self.ms += round(1000 * seconds)
 
 
 @pytest.fixture
