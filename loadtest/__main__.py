@@ -15,6 +15,7 @@ from loadtest.reports import performance
 from loadtest.reports.compare import compare, select_variant
 from loadtest.reports.report import write_report
 from loadtest.run import find_capacity, run_plan
+from loadtest.short import shortened
 
 app = cli.new_app(
     "Load experiments. Each run starts and stops a broker of its own on this machine."
@@ -26,6 +27,12 @@ PlanFile = Annotated[
 Name = Annotated[
     str | None,
     typer.Option(help="Name of the run; by default the plan's. It replaces a run of that name."),
+]
+Short = Annotated[
+    bool,
+    typer.Option(
+        "--short", help="Run a small load, to see that the plan runs. It measures nothing."
+    ),
 ]
 RunFolder = Annotated[str, typer.Argument(help="The name of a run, or its folder.")]
 RunOrVariant = Annotated[
@@ -39,6 +46,7 @@ def run_command(
         list[str], typer.Argument(help="Plans: YAML files, or names of those in loadtest/plans.")
     ],
     name: Name = None,
+    short: Short = False,
 ) -> None:
     """Run the points of plans, and write a report for each.
 
@@ -46,11 +54,11 @@ def run_command(
     """
     if name and len(plans) > 1:
         raise cli.UserFacingError("--name names the run of one plan, but several are given.")
-    loaded = [(load_plan(path), path) for path in map(_plan_path, plans)]
+    loaded = [(_load(path, short), path) for path in map(_plan_path, plans)]
     failed = [
         path.stem
         for plan, path in loaded
-        if not run_plan(plan, path, _run_folder(name or path.stem))
+        if not run_plan(plan, path, _new_run_folder(path, name, short))
     ]
     if failed:
         raise cli.UserFacingError(
@@ -59,10 +67,10 @@ def run_command(
 
 
 @app.command("capacity")
-def capacity_command(plan: PlanFile, name: Name = None) -> None:
+def capacity_command(plan: PlanFile, name: Name = None, short: Short = False) -> None:
     """Find the highest rate that the jobs sustain within the plan's bounds; write a report."""
     path = _plan_path(plan)
-    _find_capacity(load_plan(path), path, name)
+    _find_capacity(_load(path, short), path, _new_run_folder(path, name, short))
 
 
 @app.command("engines")
@@ -77,13 +85,15 @@ def engines_command(
     install: Annotated[
         bool, typer.Option("--install", help="First fetch and build the missing engines.")
     ] = False,
+    short: Short = False,
 ) -> None:
     """Compare this project's overheating rule with other engines on the same load and truth.
 
     The engines are optional: missing engines are listed and skipped.
     """
     path = _plan_path(plan)
-    wanted = load_plan(path)
+    wanted = _load(path, short)
+    folder = _new_run_folder(path, name, short)
     names = {own.engine for _, own in variants(wanted)}
     for engine in missing(names) if install else ():
         typer.echo(f"loadtest: installing {engine}", err=True)
@@ -94,8 +104,8 @@ def engines_command(
             f"loadtest: skipping {variant}: its engine is not installed (--install).", err=True
         )
     if present.capacity:
-        _find_capacity(present, path, name)
-    elif not run_plan(present, path, _run_folder(name or path.stem)):
+        _find_capacity(present, path, folder)
+    elif not run_plan(present, path, folder):
         raise cli.UserFacingError("a point is invalid or missed a target; the report says why.")
 
 
@@ -126,8 +136,17 @@ def performance_command(
     performance.update(page, [load(_existing_run(run)) for run in runs])
 
 
-def _find_capacity(plan: Plan, path: Path, name: str | None) -> None:
-    for variant, rate in find_capacity(plan, path, _run_folder(name or path.stem)).items():
+def _load(path: Path, short: bool) -> Plan:
+    plan = load_plan(path)
+    return shortened(plan) if short else plan
+
+
+def _new_run_folder(path: Path, name: str | None, short: bool) -> Path:
+    return _run_folder(name or (f"{path.stem}-short" if short else path.stem))
+
+
+def _find_capacity(plan: Plan, path: Path, folder: Path) -> None:
+    for variant, rate in find_capacity(plan, path, folder).items():
         found = f"{rate:,.0f} events/s" if rate else "the lowest rate was not sustained"
         typer.echo(f"{variant or path.stem}: {found}")
 

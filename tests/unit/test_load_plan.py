@@ -1,12 +1,16 @@
 """A load plan defines points in running order; a mistake in it is named with its line."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from events.cli import UserFacingError
 from loadtest import commands
-from loadtest.plan import load_plan, points, variants, without_engines
+from loadtest.plan import Plan, Point, Targets, load_plan, points, variants, without_engines
+from loadtest.short import shortened
+from producer.faults import Late, Silence
+from producer.pacing.shape import SingleBurst
 from producer.scenario import load_scenario
 from tests.support import ROOT
 
@@ -19,6 +23,11 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
+def programs(planned: Iterable[Point]) -> set[tuple[object, ...]]:
+    """Return what the points run, whatever their loads."""
+    return {(each.variant, each.settings.jobs, each.settings.engine) for each in planned}
+
+
 def test_every_plan_of_the_project_is_valid(tmp_path: Path) -> None:
     assert len(PLANS) > 20
     for path in PLANS:
@@ -27,6 +36,41 @@ def test_every_plan_of_the_project_is_valid(tmp_path: Path) -> None:
         for point in planned:
             commands.write_scenario(point, tmp_path)
             load_scenario(tmp_path / commands.SCENARIO, {}, [])
+
+
+def test_a_short_form_runs_the_same_points_with_a_small_load(tmp_path: Path) -> None:
+    for path in PLANS:
+        plan = load_plan(path)
+        short = shortened(plan)
+        planned = list(points(short))
+        assert programs(planned) == programs(points(plan)), path
+        assert len(planned) * plan.repeats == len(list(points(plan))), path
+        for point in planned:
+            assert 0 < point.records <= 120_000, path
+            assert point.seconds <= 30, path
+            assert point.settings.targets == Targets(), path
+            commands.write_scenario(point, tmp_path)
+            load_scenario(tmp_path / commands.SCENARIO, {}, [])
+
+
+def test_a_short_form_keeps_the_proportions_of_faults_shapes_and_batches() -> None:
+    live = Plan(
+        jobs=("overheating",),
+        rate=(300, 1200),
+        warm_up=40,
+        duration=56,
+        shape=SingleBurst(start_s=48, length_s=12),
+        faults=(Silence(start_s=24, length_s=96, every_s=None, stagger_s=2), Late(max_s=20)),
+    )
+    slow, fast = points(shortened(live))
+    assert (slow.rate, fast.rate, fast.seconds) == (150, 600, 24)
+    assert fast.settings.shape == SingleBurst(start_s=12, length_s=3)
+    silence = Silence(start_s=6, length_s=24, every_s=None, stagger_s=0.5)
+    assert fast.settings.faults == (silence, Late(max_s=20))
+    backlog = Plan(jobs=("overheating",), trigger="micro-batch", count=3_000_000, kill_at=0.6)
+    (point,) = points(shortened(backlog))
+    assert point.settings.options == ("--records-per-batch=40000",)
+    assert (point.settings.count, point.settings.kills) == (120_000, (0.6,))
 
 
 MISTAKES = [

@@ -1,0 +1,104 @@
+"""Short forms of plans: the same programs with a small load. They show that a plan runs.
+
+They measure nothing: the jobs are not warm, and the limits allow any speed.
+"""
+
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from loadtest.plan import CapacityBounds, Gates, Plan, PointSettings, Targets, Variant, variants
+from producer.faults import AnyFault, RackFault
+from producer.pacing.shape import AnyShape, Burst, Daily
+from spark_jobs.runtime.kafka_io import ReadOptions
+
+WARM_UP_S, DURATION_S = 8.0, 16.0
+RATE, COUNT, RACKS = 600.0, 120_000, 5_000
+"""The highest rate (events/s), number of events in a catch-up, and number of racks."""
+PER_BATCH = "--records-per-batch="
+ANY_SPEED = Gates(schedule_lag_ms=60_000, tail_s=120, min_latencies=0)
+
+
+def shortened(plan: Plan) -> Plan:
+    """Return the plan with small loads, each point once, without targets.
+
+    Moments and lengths of faults and shapes keep their place in the load. A catch-up keeps its
+    number of batches, so that kills come between the same ones. A capacity is searched at one rate.
+    """
+    return replace(
+        plan,
+        **_small_load(plan),
+        description=f"Short form, which measures nothing. {plan.description}",
+        repeats=1,
+        gates=ANY_SPEED,
+        capacity=plan.capacity
+        and CapacityBounds(low=RATE, high=RATE, p99_ms=600_000, lag_growth=10, late_per_s=1e6),
+        variants=tuple(
+            Variant(
+                name=variant.name,
+                **{
+                    key: value
+                    for key, value in (asdict(settings) | _small_load(settings)).items()
+                    if key in Variant.__struct_fields__
+                },
+            )
+            for variant, (_, settings) in zip(plan.variants, variants(plan), strict=False)
+        ),
+    )
+
+
+def _small_load(settings: PointSettings) -> dict[str, Any]:
+    """Return the settings that differ in the short form."""
+    common: dict[str, Any] = {"racks": min(settings.racks, RACKS), "targets": Targets()}
+    if settings.count:
+        count = min(settings.count, COUNT)
+        return common | {
+            "count": count,
+            "options": _with_as_many_batches(settings.options, count / settings.count)
+            if settings.terminates and settings.jobs
+            else settings.options,
+        }
+    seconds = settings.warm_up + settings.duration
+    share = min(1.0, (WARM_UP_S + DURATION_S) / seconds)
+    slower = min(1.0, RATE / max(settings.rates))
+    rates = tuple(rate * slower for rate in settings.rates)
+    return common | {
+        "rate": rates,
+        "warm_up": min(settings.warm_up, WARM_UP_S),
+        "duration": min(settings.duration, DURATION_S),
+        "time_scale": settings.time_scale
+        if settings.time_scale == 1
+        else settings.time_scale / share,
+        "shape": settings.shape and _shape_in(share, settings.shape),
+        "faults": tuple(_fault_in(share, fault) for fault in settings.faults),
+    }
+
+
+def _with_as_many_batches(options: tuple[str, ...], share: float) -> tuple[str, ...]:
+    given = [text for text in options if text.startswith(PER_BATCH)]
+    per_batch = int(given[0].removeprefix(PER_BATCH)) if given else ReadOptions().records_per_batch
+    others = tuple(text for text in options if text not in given)
+    return (*others, f"{PER_BATCH}{max(1, int((per_batch or 0) * share))}")
+
+
+def _shape_in(share: float, shape: AnyShape) -> AnyShape:
+    if isinstance(shape, Burst):
+        return replace(
+            shape,
+            start_s=shape.start_s * share,
+            length_s=shape.length_s * share,
+            every_s=shape.every_s and shape.every_s * share,
+        )
+    return replace(shape, day_s=shape.day_s * share) if isinstance(shape, Daily) else shape
+
+
+def _fault_in(share: float, fault: AnyFault) -> AnyFault:
+    if not isinstance(fault, RackFault):
+        return fault
+    return replace(
+        fault,
+        start_s=fault.start_s * share,
+        length_s=fault.length_s * share,
+        every_s=fault.every_s and fault.every_s * share,
+        stagger_s=fault.stagger_s * share,
+    )
