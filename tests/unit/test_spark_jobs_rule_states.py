@@ -51,13 +51,20 @@ def test_other_fields_of_a_state_need_another_state_version(
     assert (JOBS[job].state_version, state.__struct_fields__) == (version, tuple(fields.split()))
 
 
-def test_every_state_is_in_the_table() -> None:
+def test_every_state_is_in_the_table_from_its_second_version_on() -> None:
+    # The first version has no older one that it could misread.
     ours = {
         state
         for state in StatefulRule.__subclasses__()
-        if state.__module__.startswith("spark_jobs.")
+        if state.__module__.startswith("spark_jobs.") and version_of(state) != "v1"
     }
     assert {state for _, _, state, _ in STATES} == ours
+
+
+def version_of(state: type[StatefulRule]) -> str:
+    """Return the state version of the job in whose module or folder a state is."""
+    job = state.__module__.removeprefix("spark_jobs.rules.").partition(".")[0]
+    return JOBS[job].state_version
 
 
 @pytest.mark.parametrize(
