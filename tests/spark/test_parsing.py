@@ -186,6 +186,7 @@ CASES: dict[str, tuple[bytes | None, str | None]] = {
     "time to the second": (with_field("event_time", '"2026-11-21T06:26:00Z"'), None),
     "30 February": (with_field("event_time", '"2026-02-30T06:26:00Z"'), NO_TIME),
     "29 February of a leap year": (with_field("event_time", '"2024-02-29T06:26:00Z"'), None),
+    "29 February of another year": (with_field("event_time", '"2026-02-29T06:26:00Z"'), NO_TIME),
     "hour 24": (with_field("event_time", '"2026-11-21T24:00:00Z"'), NO_TIME),
     "second 60": (with_field("event_time", '"2016-12-31T23:59:60Z"'), NO_TIME),
     "year 0": (with_field("event_time", '"0000-01-01T00:00:00Z"'), NO_TIME),
