@@ -8,7 +8,7 @@ ON_THREE_BROKERS = STACK_KAFKA_SERVERS=kafka-1:9092,kafka-2:9092,kafka-3:9092 \
 # Locks every platform's packages with their hashes, and writes no addresses.
 UV_LOCK = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate $(UPGRADE)
-TWO_FILES_AT_A_TIME = --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+FILES_AT_A_TIME = --dist=loadfile --no-loadscope-reorder --numprocesses
 export RUFF_CACHE_DIR = .rackstream/ruff
 # Development containers often set it. Then each program compiles all that it imports: 2 s for Spark.
 unexport PYTHONDONTWRITEBYTECODE
@@ -28,11 +28,11 @@ demo: ## Run everything here without Docker; DURATION=60 stops after 60 seconds,
 	@$(PY) -m spark_jobs.runtime.cds_archive
 
 test: setup ## Run the quick tier of the tests (5 minutes on two processors)
-	$(PY) -m pytest -m "not full and not alone" $(TWO_FILES_AT_A_TIME)
+	$(PY) -m pytest -m "not full and not alone" $(FILES_AT_A_TIME)=2
 	$(PY) -m pytest -m "not full and alone"
 
 test-rest: setup ## Run the tests that the quick tier leaves out
-	$(PY) -m pytest -m "full and not alone" $(TWO_FILES_AT_A_TIME)
+	$(PY) -m pytest -m "full and not alone" $(FILES_AT_A_TIME)=3
 	$(PY) -m pytest -m "full and alone"
 
 test-all: export HYPOTHESIS_PROFILE = full

@@ -99,7 +99,8 @@ def configure(
 def _require_owner(
     owners: Sequence[Job], option: Option, jobs: Sequence[Job], flags: Sequence[str]
 ) -> None:
-    names = " and ".join(job.name for job in owners)
+    *others, last = [job.name for job in owners]
+    names = f"{', '.join(others)} and {last}" if others else last
     here = {job.name for job in jobs} & {job.name for job in owners}
     if flags and not (here and option.is_deployment_setting):
         raise UserFacingError(

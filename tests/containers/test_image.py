@@ -11,7 +11,7 @@ import pytest
 from spark_jobs.registry import JOBS
 from tests.support import ROOT
 
-pytestmark = [pytest.mark.full, pytest.mark.alone]
+pytestmark = pytest.mark.full
 
 LARGEST_BYTES = 1_300_000_000
 CONTEXT = (

@@ -3,7 +3,6 @@
 import json
 import os
 import uuid
-from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -13,7 +12,7 @@ from broker.server import RunningBroker
 from broker.topics import create_topics
 from events.topics import ALL, DEAD_LETTERS, Topic
 from tests.clickstream import Sent, expected, flush, found, history
-from tests.integration.test_jobs import Pipeline, kill_tree
+from tests.integration.test_jobs import Pipeline
 from tests.spark.rack_histories import HOT
 from tests.support import Kafka, run
 
@@ -78,28 +77,27 @@ def the_archive_has_each_record_once(clickstream: Clickstream) -> None:
             assert clickstream.archived(topic) == positions, topic.name
 
 
-def test_kills_at_any_moment_then_available_now_give_every_output(clickstream: Clickstream) -> None:
+def test_a_kill_within_batches_then_available_now_give_every_output(
+    clickstream: Clickstream,
+) -> None:
     sent = history(2, size=800)
     part = len(sent.records) // 2
     archive = f"--archive={clickstream.archive}"
     live = ("--trigger=micro-batch", "--records-per-batch=150", "--batch-seconds=1")
 
-    def in_progress(job: str, least: int) -> bool:
+    def in_progress(job: str, least: int = 0) -> bool:
         """Tell whether a batch of a job has started and not ended."""
         started = clickstream.batches(job, "micro-batch", "offsets")
         return any(n >= least for n in started - clickstream.batches(job, "micro-batch", "commits"))
 
-    rounds = [
-        (JOBS[:-1], "ad_attribution", 1),
-        (("user_totals", "archive"), "archive-user-actions", 0),
-    ]
-    for number, (jobs, job, least) in enumerate(rounds):
-        clickstream.send(sent, number * part, part if number == 0 else None)
-        options = (*live, archive) if "archive" in jobs else live
-        with clickstream.running(*options, jobs=jobs) as process:
-            clickstream.until(process, partial(in_progress, job, least))
-            kill_tree(process)
-        assert in_progress(job, least), "killed in the middle of a batch"
+    def in_the_middle() -> bool:
+        archived = (f"archive-{topic.name}" for topic in ALL)
+        return in_progress("ad_attribution", 1) and any(map(in_progress, archived))
+
+    clickstream.send(sent, 0, part)
+    with clickstream.running(*live, archive, jobs=JOBS) as process:
+        clickstream.kill_while(process, in_the_middle)
+    clickstream.send(sent, part)
     before = len(sent.records)
     flush(sent)
     clickstream.send(sent, before)

@@ -1,5 +1,6 @@
 """The rack jobs on a real broker: every trigger is right, through kills and new partitions."""
 
+import json
 import os
 import signal
 import subprocess
@@ -79,6 +80,17 @@ class Pipeline:
 
         eventually(alive, timeout_s=120, every_s=0.05)
 
+    def kill_while(self, process: "subprocess.Popen[bytes]", look: Callable[[], object]) -> None:
+        """Kill everything while a condition holds: also when nothing runs any longer."""
+        while process.poll() is None:
+            self.until(process, look)
+            family = family_of(process)
+            each(family, psutil.Process.suspend)
+            if look():
+                kill_tree(process)
+            else:
+                each(family, psutil.Process.resume)
+
     def batches(self, job: str, plan: str, kind: str) -> set[int]:
         """Return the batch numbers in a query's log: `offsets` (started) or `commits` (ended)."""
         files = (self.root / job / plan).glob(f"*/{self.kafka.prefix}/{kind}/*")
@@ -92,6 +104,12 @@ class Pipeline:
             else:
                 log.unlink()
 
+    def left_out(self, progress: Path, query: str) -> int:
+        """Return how many records a query left out, by its progress."""
+        lines = progress.read_text(encoding="utf-8").splitlines() if progress.exists() else []
+        rows = [json.loads(line) for line in lines]
+        return sum(row["records_left_out"] or 0 for row in rows if row["name"] == query)
+
     def wrong(self, jobs: tuple[str, ...] = BOTH) -> dict[str, list[object]]:
         """Return how the outputs differ from the expected ones; nothing when they are right."""
         return output_differences(self.kafka, self.thresholds, jobs)
@@ -101,12 +119,17 @@ def kill_tree(process: "subprocess.Popen[bytes]") -> None:
     """Kill a program and everything that it started, as a power cut would."""
     if process.poll() is None:
         family = family_of(process)
-        for send_signal in (psutil.Process.suspend, psutil.Process.kill):
-            for member in family:
-                with suppress(psutil.NoSuchProcess):
-                    send_signal(member)
+        each(family, psutil.Process.suspend)
+        each(family, psutil.Process.kill)
         process.wait(timeout=60)
         psutil.wait_procs(family, timeout=60)
+
+
+def each(family: list[psutil.Process], send_signal: Callable[[psutil.Process], None]) -> None:
+    """Send a signal to each process that still is."""
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            send_signal(member)
 
 
 def family_of(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:

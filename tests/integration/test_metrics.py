@@ -91,7 +91,6 @@ def test_a_port_that_is_taken_ends_a_program_before_it_begins(
 
 
 @pytest.mark.full
-@pytest.mark.alone
 def test_a_driver_counts_its_batches_at_little_cost(topics: Kafka, tmp_path: Path) -> None:
     port = free_port()
     command = ("spark_jobs", "run", JOB, "--no-dead-letters", f"--metrics-port={port}")

@@ -18,7 +18,7 @@ from events.inventory import read_inventory
 from events.records import InventoryRack, RackReading
 from events.rules import LostSignal, Overheating, SilentSensor, SiteOutage, WeakSignal, read_rules
 from events.times import to_ms
-from events.topics import ALERTS, RACK_READINGS
+from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS
 from producer.expected.oracles.lost_signal import lost_signal_alerts
 from producer.expected.oracles.overheating import overheating_alerts
 from producer.expected.oracles.rule_lookup import rule_lookup
@@ -33,6 +33,7 @@ pytestmark = pytest.mark.full
 
 Row = dict[str, Any]
 WATERMARK_S = 12
+MALFORMED = b"{"
 """Short, so that most windows of a short run are closed; longer than any reading here is late."""
 RACK_JOBS = ("overheating", "weak_signal", "lost_signal", "silent_sensor")
 SCENARIO = """
@@ -190,6 +191,7 @@ def test_rules_are_right_in_real_time_and_through_a_kill(
         readings = [
             msgspec.json.decode(record.value or b"", type=RackReading)
             for record in kafka.read_all(RACK_READINGS)
+            if record.value != MALFORMED
         ]
         racks = {rack.rack_id: rack for rack in rules.inventory}
         overheating = overheating_alerts(readings, rule_lookup(Overheating, rules.rules, racks))
@@ -198,11 +200,23 @@ def test_rules_are_right_in_real_time_and_through_a_kill(
     def found() -> dict[str, Row]:
         return alerts_by_id(json.loads(record.value or b"") for record in kafka.read_all(ALERTS))
 
+    progress = tmp_path / "progress.jsonl"
+
+    def left_out() -> list[int]:
+        return [pipeline.left_out(progress, job) for job in jobs]
+
+    kafka.send(RACK_READINGS, [("rack-0001", MALFORMED)] * 3)
     for batch, more in ((60, f"--inventory={inventory}"), (5, "--seed=2")):
         assert run("producer", "run", *load, more, env=kafka.env).returncode == 0
-        options = (f"--batch-seconds={batch}", f"--inventory={inventory}", f"--rules={rules_file}")
-        with pipeline.running("--trigger=real-time", *options, jobs=jobs) as process:
+        options = (
+            *("--trigger=real-time", f"--batch-seconds={batch}", "--no-dead-letters"),
+            *(f"--inventory={inventory}", f"--rules={rules_file}", f"--progress={progress}"),
+        )
+        with pipeline.running(*options, jobs=jobs) as process:
             pipeline.until(process, lambda: found() == due())
+            if batch == 5:  # nobody reports the malformed records, but each job counts them
+                pipeline.until(process, lambda: left_out() == [3, 3])
+    assert kafka.read_all(DEAD_LETTERS) == []
     severities = {(row["rule"], row["severity"]) for row in due().values()}
     assert {severity for rule, severity in severities if rule == RACK_OVERHEATING} == {
         "critical", "error", "warning", "info",
