@@ -16,6 +16,8 @@ WARM_UP_S, DURATION_S = 8.0, 16.0
 RATE, COUNT, RACKS = 600.0, 120_000, 5_000
 """The highest rate (events/s), number of events in a catch-up, and number of racks."""
 PER_BATCH = "--records-per-batch="
+IDLE_S = 30.0
+"""The jobs are cold: their first output may come long after the load has ended."""
 ANY_SPEED = Gates(schedule_lag_ms=60_000, tail_s=120, min_latencies=0)
 
 
@@ -64,6 +66,7 @@ def _small_load(settings: PointSettings) -> dict[str, Any]:
     rates = tuple(rate * slower for rate in settings.rates)
     return common | {
         "rate": rates,
+        "idle_s": settings.idle_s or IDLE_S,
         "warm_up": min(settings.warm_up, WARM_UP_S),
         "duration": min(settings.duration, DURATION_S),
         "time_scale": settings.time_scale
