@@ -36,6 +36,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
 FULL_EXAMPLES = 100
 """How many examples Hypothesis draws under the profile `full`, unless a test says otherwise."""
+PAUSE_PER_LOOK, LONGEST_PAUSE_S = 3, 2.0
 
 
 def examples(full: int) -> settings:
@@ -56,14 +57,18 @@ def eventually(
 ) -> T:
     """Poll until the value is accepted, and return it; fail with the last value seen.
 
-    This is the only place in the tests that sleeps.
+    This is the only place in the tests that sleeps. A long look, such as at whole topics, is
+    followed by a longer pause: otherwise it takes a processor from what it waits for.
     """
     deadline = time.monotonic() + timeout_s
-    while not accept(value := look()):
-        if time.monotonic() > deadline:
+    while True:
+        began = time.monotonic()
+        if accept(value := look()):
+            return value
+        ended = time.monotonic()
+        if ended > deadline:
             raise AssertionError(f"not within {timeout_s:g} s; the last value seen was {value!r}")
-        time.sleep(every_s)
-    return value
+        time.sleep(max(every_s, min(LONGEST_PAUSE_S, PAUSE_PER_LOOK * (ended - began))))
 
 
 def equal_to(expected: object) -> Callable[[object], bool]:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 STATE_FORMATS = {
     "streaming.join.stateFormatVersion": "4",
-    "shuffle.partitions": "4",
+    "shuffle.partitions": "2",
     "streaming.multipleWatermarkPolicy": "min",
 }
 JOBS = ("ad_attribution", "action_counts", "user_sessions", "user_totals", "deduplicate", "archive")

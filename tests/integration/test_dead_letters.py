@@ -103,5 +103,5 @@ def test_nothing_is_lost_by_kills_between_the_commits_of_the_queries(pipeline: P
     other = run(*now, "--window=20 minutes", "--state-partitions=8", env=pipeline.env)
     assert other.returncode == 1
     assert other.stderr.splitlines()[-1].startswith("spark_jobs: the checkpoint ")
-    assert "state_partitions was 4 and is now 8" in other.stderr
+    assert "state_partitions was 2 and is now 8" in other.stderr
     assert "Traceback" not in other.stderr

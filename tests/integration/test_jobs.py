@@ -54,9 +54,13 @@ class Pipeline:
         )
 
     def command(self, *options: str, jobs: tuple[str, ...] = BOTH) -> list[str]:
-        """Return the command line that runs the jobs here."""
+        """Return the command line that runs the jobs here.
+
+        Two partitions of state are several, and take fewer workers than the default of four.
+        """
         inventory = [f"--inventory={self.folder / 'racks.jsonl'}"] if self.thresholds else []
-        return ["spark_jobs", "run", *jobs, f"--checkpoint-root={self.root}", *inventory, *options]
+        own = (f"--checkpoint-root={self.root}", "--state-partitions=2")
+        return ["spark_jobs", "run", *jobs, *own, *inventory, *options]
 
     @contextmanager
     def running(
