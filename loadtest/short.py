@@ -13,6 +13,8 @@ from producer.pacing.shape import AnyShape, Burst, Daily
 from spark_jobs.runtime.kafka_io import ReadOptions
 
 WARM_UP_S, DURATION_S = 8.0, 16.0
+DURATION_WITH_KILLS_S = 112.0
+"""Each start of the jobs takes half a minute on a busy machine, and there may be three."""
 RATE, COUNT, RACKS = 600.0, 120_000, 5_000
 """The highest rate (events/s), number of events in a catch-up, and number of racks."""
 PER_BATCH = "--records-per-batch="
@@ -60,15 +62,16 @@ def _small_load(settings: PointSettings) -> dict[str, Any]:
             if settings.terminates and settings.jobs
             else settings.options,
         }
-    seconds = settings.warm_up + settings.duration
-    share = min(1.0, (WARM_UP_S + DURATION_S) / seconds)
+    warm_up = min(settings.warm_up, WARM_UP_S)
+    duration = min(settings.duration, DURATION_WITH_KILLS_S if settings.kills else DURATION_S)
+    share = (warm_up + duration) / (settings.warm_up + settings.duration)
     slower = min(1.0, RATE / max(settings.rates))
     rates = tuple(rate * slower for rate in settings.rates)
     return common | {
         "rate": rates,
         "idle_s": settings.idle_s or IDLE_S,
-        "warm_up": min(settings.warm_up, WARM_UP_S),
-        "duration": min(settings.duration, DURATION_S),
+        "warm_up": warm_up,
+        "duration": duration,
         "time_scale": settings.time_scale
         if settings.time_scale == 1
         else settings.time_scale / share,
