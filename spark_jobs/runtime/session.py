@@ -73,6 +73,9 @@ CONFIG = {
     # Tables made in the driver (the inventory) are small: one task broadcasts them, not one for
     # each slot.
     "spark.default.parallelism": "1",
+    # By default each call on a column or DataFrame first sends its line to the JVM, for the JVM's
+    # error messages: a third of the driver's Python time at a start. Tracebacks have the line too.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
