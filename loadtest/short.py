@@ -5,7 +5,7 @@ They measure nothing: the jobs are not warm, and the limits allow any speed.
 
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from loadtest.plan import CapacityBounds, Gates, Plan, PointSettings, Targets, Variant, variants
 from producer.faults import AnyFault, RackFault
@@ -13,7 +13,7 @@ from producer.pacing.shape import AnyShape, Burst, Daily
 from spark_jobs.runtime.kafka_io import ReadOptions
 
 WARM_UP_S, DURATION_S = 8.0, 16.0
-DURATION_WITH_KILLS_S = 112.0
+DURATION_WITH_KILLS_S = 180.0
 """Each start of the jobs takes half a minute on a busy machine, and there may be three."""
 RATE, COUNT, RACKS = 600.0, 120_000, 5_000
 """The highest rate (events/s), number of events in a catch-up, and number of racks."""
@@ -38,17 +38,16 @@ def shortened(plan: Plan) -> Plan:
         capacity=plan.capacity
         and CapacityBounds(low=RATE, high=RATE, p99_ms=600_000, lag_growth=10, late_per_s=1e6),
         variants=tuple(
-            Variant(
-                name=variant.name,
-                **{
-                    key: value
-                    for key, value in (asdict(settings) | _small_load(settings)).items()
-                    if key in Variant.__struct_fields__
-                },
-            )
-            for variant, (_, settings) in zip(plan.variants, variants(plan), strict=False)
+            _variant(name, replace(settings, **_small_load(settings)))
+            for name, settings in variants(plan)
+            if name
         ),
     )
+
+
+def _variant(name: str, settings: PointSettings) -> Variant:
+    own = {key: getattr(settings, key) for key in Variant.__struct_fields__ if key != "name"}
+    return Variant(name=name, **own)
 
 
 def _small_load(settings: PointSettings) -> dict[str, Any]:
@@ -72,6 +71,7 @@ def _small_load(settings: PointSettings) -> dict[str, Any]:
         "idle_s": settings.idle_s or IDLE_S,
         "warm_up": warm_up,
         "duration": duration,
+        # 1 is the real time, in which windows also have a deadline: it stays.
         "time_scale": settings.time_scale
         if settings.time_scale == 1
         else settings.time_scale / share,
