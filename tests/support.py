@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from broker.server import free_port
 from events.topics import Topic
+from jars.java import QUICK_JAVA
 
 __all__ = [
     "FULL_EXAMPLES",
@@ -101,8 +102,12 @@ class Kafka:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment for a program that is to use these topics."""
-        return {"KAFKA_BOOTSTRAP_SERVERS": self.bootstrap, "TOPIC_PREFIX": self.prefix}
+        """The environment for a program that is to use these topics, and runs for a short time."""
+        return {
+            "KAFKA_BOOTSTRAP_SERVERS": self.bootstrap,
+            "TOPIC_PREFIX": self.prefix,
+            "JAVA_TOOL_OPTIONS": QUICK_JAVA,
+        }
 
     def name(self, topic: Topic) -> str:
         """Return the topic's name on the broker."""

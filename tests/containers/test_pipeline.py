@@ -15,7 +15,6 @@ from demo.comparison import Row
 from demo.outputs import read_truth
 from demo.verdict import compare_alerts, compare_dead_letters
 from events.topics import DEAD_LETTERS
-from jars.java import QUICK_JAVA
 from tests.support import ROOT, Kafka, free_port, run
 
 pytestmark = pytest.mark.full
@@ -69,10 +68,9 @@ def test_alerts_and_dead_letters_match_the_truth_over_a_broker_in_a_container(
         f"--truth={truth_file}", env=kafka.env,
     )  # fmt: skip
     assert sent.returncode == 0, sent.stderr
-    env = kafka.env | {"JAVA_TOOL_OPTIONS": QUICK_JAVA}
     decided = run(
         "spark_jobs", "run", "overheating", "--trigger=available-now", f"--inventory={inventory}",
-        f"--checkpoint-root={tmp_path / 'checkpoints'}", env=env, timeout_s=240,
+        f"--checkpoint-root={tmp_path / 'checkpoints'}", env=kafka.env, timeout_s=240,
     )  # fmt: skip
     assert decided.returncode == 0, decided.stderr[-2000:]
     logged = run(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS, USER_ACTIONS, Topic
-from tests.integration.test_jobs import BOTH, NONE_LATE, Pipeline, kill_tree, pipeline
+from tests.integration.test_jobs import BOTH, NONE_LATE, Pipeline, kill_tree, left_out, pipeline
 from tests.spark.mixed_topic import mixed_records, send
 from tests.spark.rack_histories import HOT
 from tests.support import kill, run
@@ -93,8 +93,8 @@ def test_nothing_is_lost_by_kills_between_the_commits_of_the_queries(pipeline: P
     assert (done.returncode, pipeline.wrong()) == (0, {}), done.stderr[-2000:]
     unreadable, future = (reasons(pipeline)[reason] for reason in ("unreadable", "future"))
     assert unreadable > 0 < future
-    assert pipeline.left_out(progress, "weak_signal") == unreadable
-    assert pipeline.left_out(progress, "rack_temperature") == unreadable + future, "by event time"
+    assert left_out(progress, "weak_signal") == unreadable
+    assert left_out(progress, "rack_temperature") == unreadable + future, "by event time"
     alerts = pipeline.kafka.read_all(ALERTS)
     assert len({record.value for record in alerts}) > 20
     assert all(record.key and record.key.startswith(b"rack-13-") for record in alerts)

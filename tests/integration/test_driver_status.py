@@ -23,7 +23,6 @@ from broker.server import RunningBroker
 from broker.topics import create_topics
 from events.records import encode
 from events.topics import RACK_READINGS, RACK_TEMPERATURE, USER_ACTIONS, USER_TOTALS
-from jars.java import QUICK_JAVA
 from tests.builders import action, reading
 from tests.spark.mixed_topic import output_differences
 from tests.support import Kafka, above, equal_to, eventually, free_port, kill, program, run
@@ -43,10 +42,7 @@ class Driver:
         self.kafka = Kafka(broker.bootstrap, f"status-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
         create_topics(self.kafka.bootstrap, self.kafka.prefix)
         self.output, self.root = folder / "output.log", folder / "checkpoints"
-        self.env = self.kafka.env | {
-            "JAVA_TOOL_OPTIONS": QUICK_JAVA,
-            "RACKSTREAM_HOME": str(folder),
-        }
+        self.env = self.kafka.env | {"RACKSTREAM_HOME": str(folder)}
         self.purchases = 0
 
     @contextmanager
@@ -198,7 +194,7 @@ def test_killed_queries_are_back_within_three_seconds_and_lose_nothing(
             kafka.send(RACK_READINGS, [(one.rack_id, encode(one))])
             sent[0] += 1
 
-    env = kafka.env | {"JAVA_TOOL_OPTIONS": QUICK_JAVA, "RACKSTREAM_HOME": str(tmp_path)}
+    env = kafka.env | {"RACKSTREAM_HOME": str(tmp_path)}
     sender = Thread(target=send)
     sender.start()
     output = tmp_path / "kills.log"

@@ -12,7 +12,6 @@ from events.metrics import serve_metrics
 from events.records import encode
 from events.times import to_ms
 from events.topics import ALERTS, USER_ACTIONS
-from jars.java import QUICK_JAVA
 from tests.builders import action, alert_value
 from tests.support import Kafka, eventually, free_port, program, run
 from tests.unit.metrics import Scrape, scrape
@@ -94,7 +93,6 @@ def test_a_port_that_is_taken_ends_a_program_before_it_begins(
 def test_a_driver_counts_its_batches_at_little_cost(topics: Kafka, tmp_path: Path) -> None:
     port = free_port()
     command = ("spark_jobs", "run", JOB, "--no-dead-letters", f"--metrics-port={port}")
-    env = topics.env | {"JAVA_TOOL_OPTIONS": QUICK_JAVA}
     query = {"query": JOB}
 
     def act(first: int, count: int) -> None:
@@ -103,7 +101,7 @@ def test_a_driver_counts_its_batches_at_little_cost(topics: Kafka, tmp_path: Pat
 
     act(0, 40)
     root = f"--checkpoint-root={tmp_path / 'checkpoints'}"
-    with program(*command, root, env=env, output=tmp_path / "output") as process:
+    with program(*command, root, env=topics.env, output=tmp_path / "output") as process:
         first = await_value(40, port, "query_input_rows_total", **query)
         act(40, 5)
         second = await_value(45, port, "query_input_rows_total", **query)

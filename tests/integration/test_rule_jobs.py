@@ -25,9 +25,9 @@ from producer.expected.oracles.rule_lookup import rule_lookup
 from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
-from tests.integration.test_jobs import Pipeline
+from tests.integration.test_jobs import Pipeline, family_of, left_out, none_is_left
 from tests.spark.rack_histories import alerts_by_id, stable_fields
-from tests.support import Kafka, eventually, program, run
+from tests.support import Kafka, eventually, kill, program, run
 
 pytestmark = pytest.mark.full
 
@@ -202,8 +202,8 @@ def test_rules_are_right_in_real_time_and_through_a_kill(
 
     progress = tmp_path / "progress.jsonl"
 
-    def left_out() -> list[int]:
-        return [pipeline.left_out(progress, job) for job in jobs]
+    def counted() -> list[int]:
+        return [left_out(progress, job) for job in jobs]
 
     kafka.send(RACK_READINGS, [("rack-0001", MALFORMED)] * 3)
     for batch, more in ((60, f"--inventory={inventory}"), (5, "--seed=2")):
@@ -214,8 +214,12 @@ def test_rules_are_right_in_real_time_and_through_a_kill(
         )
         with pipeline.running(*options, jobs=jobs) as process:
             pipeline.until(process, lambda: found() == due())
-            if batch == 5:  # nobody reports the malformed records, but each job counts them
-                pipeline.until(process, lambda: left_out() == [3, 3])
+            if batch == 60:
+                family = family_of(process)
+                kill(process)
+                none_is_left(family)  # the JVM ends with the program that started it
+            else:  # nobody reports the malformed records, but each job counts them
+                pipeline.until(process, lambda: counted() == [3, 3])
     assert kafka.read_all(DEAD_LETTERS) == []
     severities = {(row["rule"], row["severity"]) for row in due().values()}
     assert {severity for rule, severity in severities if rule == RACK_OVERHEATING} == {
