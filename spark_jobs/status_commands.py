@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -61,14 +62,15 @@ def status(
             _show(_new_console(), found)
         require_healthy(found.unreadable)
         return
-    for found in _find_again_and_again():
-        if as_json:
-            typer.echo(_to_json(found.statuses, now_ms()))
-        else:
-            console = _new_console()
-            if console.is_terminal:
-                console.clear()
-            _show(console, found)
+    with suppress(KeyboardInterrupt):
+        for found in _find_again_and_again():
+            if as_json:
+                typer.echo(_to_json(found.statuses, now_ms()))
+            else:
+                console = _new_console()
+                if console.is_terminal:
+                    console.clear()
+                _show(console, found)
 
 
 @app.command()

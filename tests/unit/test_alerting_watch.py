@@ -1,17 +1,8 @@
 """`alerting list` on a terminal of 80 columns, once and again and again."""
 
-import fcntl
 import io
-import os
-import pty
-import select
 import signal
-import struct
-import subprocess
-import sys
-import termios
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,9 +11,8 @@ from rich.console import Console, ConsoleDimensions
 from alerting.cli import queries, rendering
 from events.times import now_ms
 from tests.alerting import HOUR, MINUTE, SECOND, AlertingSimulation
-from tests.support import ROOT, eventually, run
-
-NARROW = ConsoleDimensions(80, 24)
+from tests.support import eventually, run
+from tests.terminal import NARROW, on_terminal
 
 
 @pytest.fixture
@@ -42,38 +32,6 @@ def overview(sim: AlertingSimulation, size: ConsoleDimensions = NARROW) -> list[
     console.print(rendering.overview(incidents, silences, sim.now_ms, size))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
-
-
-@contextmanager
-def on_terminal(
-    *arguments: str, size: ConsoleDimensions = NARROW
-) -> Iterator[tuple["subprocess.Popen[bytes]", Callable[[], str]]]:
-    """Run alerting on a terminal; yield the process, and a function that returns its output."""
-    controller, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.height, size.width, 0, 0))
-    output = bytearray()
-
-    def read() -> str:
-        while select.select([controller], [], [], 0)[0]:
-            output.extend(os.read(controller, 65536))
-        return output.decode(errors="replace")
-
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "alerting", *arguments],
-        cwd=ROOT,
-        env=environment | {"TERM": "xterm"},
-        stdin=terminal,
-        stdout=terminal,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield process, read
-    finally:
-        process.kill()
-        process.communicate()
-        os.close(controller)
-        os.close(terminal)
 
 
 def test_80_columns_show_every_fact_that_an_operator_needs(sim: AlertingSimulation) -> None:
@@ -107,7 +65,7 @@ def test_what_a_terminal_has_no_room_for_is_counted(sim: AlertingSimulation) -> 
 
 def test_watch_shows_changes_until_ctrl_c_and_exits_with_0(sim: AlertingSimulation) -> None:
     sim.alert("rack-0007")
-    with on_terminal("list", "--watch", f"--database={sim.path}") as (process, output):
+    with on_terminal("alerting", "list", "--watch", f"--database={sim.path}") as (process, output):
         eventually(output, lambda text: "rack-0007" in text)
         sim.alert("rack-0008")
         eventually(output, lambda text: "rack-0008" in text and "Open incidents: 2" in text)
@@ -122,14 +80,16 @@ def test_watch_without_a_terminal_or_with_json_ends_in_a_sentence(sim: AlertingS
     done = run("alerting", "list", "--watch", f"--database={sim.path}")
     assert done.returncode == 1
     assert done.stderr.startswith(sentence) and done.stderr.count("\n") == 1
-    with on_terminal("list", "--watch", "--json", f"--database={sim.path}") as (process, _):
+    command = ("alerting", "list", "--watch", "--json", f"--database={sim.path}")
+    with on_terminal(*command) as (process, _):
         assert process.wait(timeout=30) == 1
         assert process.stderr is not None
         assert process.stderr.read().decode().startswith(sentence)
 
 
 def test_a_missing_database_ends_watch_in_a_sentence(tmp_path: Path) -> None:
-    with on_terminal("list", "--watch", f"--database={tmp_path / 'db'}") as (process, _):
+    command = ("alerting", "list", "--watch", f"--database={tmp_path / 'db'}")
+    with on_terminal(*command) as (process, _):
         assert process.wait(timeout=30) == 1
         assert process.stderr is not None
         message = process.stderr.read().decode()

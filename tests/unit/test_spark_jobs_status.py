@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from io import StringIO
@@ -23,7 +24,8 @@ from spark_jobs.runtime.status import (
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.status_commands import driver_view, short
-from tests.support import ROOT, run
+from tests.support import ROOT, eventually, program, run
+from tests.terminal import on_terminal
 from tests.unit.statuses import T0, Clock
 
 NAME = "user_totals"
@@ -377,6 +379,37 @@ def test_status_as_json_has_the_files_and_their_problems(home: Path) -> None:
     assert driver.pop("problems") == []
     assert driver == json.loads(own_file(home, PROGRAM).read_bytes())
     assert driver["queries"][0]["name"] == NAME
+
+
+def test_watch_shows_changes_until_ctrl_c_and_exits_with_0(
+    home: Path, recorder: StatusRecorder, clock: Clock
+) -> None:
+    env = {"RACKSTREAM_HOME": str(home)}
+    with on_terminal("spark_jobs", "status", "--watch", env=env) as (process, output):
+        eventually(output, lambda text: NAME in text and " answers" in text)
+        clock.ms = now_ms()
+        recorder.on_no_answer()
+        write_status(own_file(home, PROGRAM), recorder.snapshot())
+        eventually(output, lambda text: "does not answer" in text)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+        assert process.stderr is not None and process.stderr.read() == b""
+
+
+def test_watch_as_json_is_an_array_per_line(
+    home: Path, recorder: StatusRecorder, tmp_path: Path
+) -> None:
+    env = {"RACKSTREAM_HOME": str(home)}
+    file = tmp_path / "lines"
+    with program("spark_jobs", "status", "--watch", "--json", env=env, output=file) as process:
+        lines = eventually(
+            lambda: file.read_text(encoding="utf-8").splitlines(), lambda found: len(found) >= 2
+        )
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+    for line in lines[:2]:
+        (driver,) = json.loads(line)
+        assert (driver["pid"], driver["problems"]) == (recorder.snapshot().pid, [])
 
 
 def test_health_loads_no_spark_and_no_kafka_client() -> None:
