@@ -12,6 +12,8 @@ from producer.faults import AnyFault, RackFault
 from producer.pacing.shape import AnyShape, Burst, Daily
 from spark_jobs.runtime.kafka_io import ReadOptions
 
+DESCRIPTION = "Short form, which measures nothing."
+"""How the description of a short form begins."""
 WARM_UP_S, DURATION_S = 8.0, 16.0
 DURATION_WITH_KILLS_S = 180.0
 """Each start of the jobs takes half a minute on a busy machine, and there may be three."""
@@ -32,7 +34,7 @@ def shortened(plan: Plan) -> Plan:
     return replace(
         plan,
         **_small_load(plan),
-        description=f"Short form, which measures nothing. {plan.description}",
+        description=f"{DESCRIPTION} {plan.description}",
         repeats=1,
         gates=ANY_SPEED,
         capacity=plan.capacity

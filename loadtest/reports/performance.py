@@ -7,6 +7,7 @@ from events.cli import UserFacingError
 from loadtest.measure.result import SavedRun
 from loadtest.reports.compare import figures, interval, number
 from loadtest.reports.growth import curves, slope
+from loadtest.short import DESCRIPTION as SHORT_FORM
 
 BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
 _SHOWN = (
@@ -22,7 +23,15 @@ _SHOWN = (
 
 
 def update(page: Path, runs: Sequence[SavedRun]) -> None:
-    """Write the rows of the runs into the page, replacing rows of runs with the same name."""
+    """Write the rows of the runs into the page, replacing rows of runs with the same name.
+
+    Raises `UserFacingError` for a short form, and for a page that cannot be read or has no marks.
+    """
+    for run in runs:
+        if run.run.description.startswith(SHORT_FORM):
+            raise UserFacingError(
+                f"{run.run.name} is a short form, which measures nothing: run the plan in full."
+            )
     try:
         text = page.read_text(encoding="utf-8")
     except OSError as error:

@@ -23,9 +23,10 @@ from loadtest.measure.result import RESULT, RUN, PointResult, Process, Run, load
 from loadtest.plan import Point, load_plan
 from loadtest.point import RunContext
 from loadtest.reports import plots
-from loadtest.reports.performance import rows
+from loadtest.reports.performance import rows, update
 from loadtest.reports.report import write_report
 from loadtest.resources import Resources
+from loadtest.short import shortened
 
 GOOD, BAD = Gate("a gate", True, "all of it"), Gate("the counts are right", False, "7 missing")
 PLAN = "description: A plan.\njobs: [overheating]\nrate: [100, 200]\nrepeats: 2\n"
@@ -354,3 +355,14 @@ def test_a_plan_without_bounds_has_no_capacity_search(tmp_path: Path, machine: F
     with pytest.raises(UserFacingError, match="has no capacity to search"):
         running.find_capacity(load_plan(path), path, tmp_path / "run")
     assert not machine.points
+
+
+def test_a_short_form_gives_no_rows(tmp_path: Path) -> None:
+    plan = tmp_path / "tiny.yaml"
+    plan.write_text(PLAN, encoding="utf-8")
+    saved = load(write_run(tmp_path / "run", result(100)))
+    short = msgspec.structs.replace(
+        saved.run, name="tiny-short", description=shortened(load_plan(plan)).description
+    )
+    with pytest.raises(UserFacingError, match="tiny-short is a short form, which measures nothing"):
+        update(tmp_path / "page.md", [msgspec.structs.replace(saved, run=short)])
