@@ -1,7 +1,7 @@
-"""What a run's topics contain: acknowledged records, with where and when they were appended."""
+"""What a topic contains of some runs: the acknowledged records, and where and when each came."""
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,10 +29,9 @@ class AcknowledgedRecords:
         """Add one record: its event's number and fault flags, and what the delivery report says."""
         self._rows.extend((number, flags, partition, offset, append_ms))
 
-    def in_topic_order(self) -> Ints:
-        """Return rows (number, flags, partition, offset, append time) in the topic's order."""
-        rows = np.array(self._rows, dtype=np.int64).reshape(-1, 5)
-        return rows[np.lexsort((rows[:, 3], rows[:, 2], rows[:, 4]))]
+    def rows(self) -> Ints:
+        """Return rows (number, flags, partition, offset, append time)."""
+        return np.array(self._rows, dtype=np.int64).reshape(-1, 5)
 
 
 @dataclass(slots=True)
@@ -47,26 +46,48 @@ class PublishedStream:
 
 
 class TopicContents:
-    """What a topic contains of a run, in the topic's order."""
+    """What a topic contains of one run, or of several runs of the same scenario, in its order.
 
-    def __init__(self, stream: PublishedStream) -> None:
-        self.plan, self.flush, self.flush_append_ms = (
-            stream.plan,
-            stream.flush,
-            stream.flush_append_ms,
+    `rows` has a row per record: number, flags, partition, offset, append time (ms), and the place
+    of its run. `flushes` has the acknowledged flush records in their order, with append times (ms).
+    """
+
+    def __init__(self, runs: Sequence[PublishedStream]) -> None:
+        self.plans = [run.plan for run in runs]
+        self.flushes: list[tuple[Any, int]] = [
+            (run.flush, run.flush_append_ms) for run in runs if run.flush_append_ms is not None
+        ]
+        rows = np.concatenate(
+            [np.insert(run.acknowledged.rows(), 5, place, axis=1) for place, run in enumerate(runs)]
         )
-        self.rows = stream.acknowledged.in_topic_order()
+        self.rows: Ints = rows[np.lexsort((rows[:, 3], rows[:, 2], rows[:, 4]))]
         self.malformed: Bools = (self.rows[:, 1] & FaultFlag.MALFORMED) > 0
-        self.event_ms: Ints = self.plan.event_ms(self.rows[:, 0])
+        self.event_ms: Ints = np.zeros(len(self.rows), dtype=np.int64)
+        for place, plan in enumerate(self.plans):
+            own = self.rows[:, 5] == place
+            self.event_ms[own] = plan.event_ms(self.rows[own, 0])
         self.future: Bools = self.event_ms > self.rows[:, 4] + duration_ms(FUTURE_TOLERANCE)
 
     def records(self) -> Iterator[Any]:
-        """Yield the records that jobs by event time can read, without the flush record."""
-        readable = self.rows[~self.malformed & ~self.future][:, 0]
-        for start in range(0, len(readable), RECORDS_PER_CHUNK):
-            yield from self.plan.records(readable[start : start + RECORDS_PER_CHUNK])
+        """Yield the records that jobs by event time can read, without the flush records."""
+        yield from self.drawn(self.rows[~self.malformed & ~self.future])
 
     def too_late(self) -> set[str]:
         """Return the ids of the events beyond the watermark."""
-        beyond = self.rows[(self.rows[:, 1] & FaultFlag.TOO_LATE) > 0][:, 0]
-        return {record.event_id for record in self.plan.records(beyond)}
+        return {record.event_id for record in self.too_late_records()}
+
+    def too_late_records(self) -> Iterator[Any]:
+        """Yield the records of the events beyond the watermark."""
+        yield from self.drawn(self.rows[(self.rows[:, 1] & FaultFlag.TOO_LATE) > 0])
+
+    def drawn(self, rows: Ints) -> Iterator[Any]:
+        """Yield the events of some rows, drawn again."""
+        for plan, own in self.by_run(rows):
+            for start in range(0, len(own), RECORDS_PER_CHUNK):
+                yield from plan.records(own[start : start + RECORDS_PER_CHUNK, 0])
+
+    def by_run(self, rows: Ints) -> Iterator[tuple[StreamPlan, Ints]]:
+        """Yield the rows in their order, in pieces of one run each."""
+        for own in np.split(rows, np.flatnonzero(np.diff(rows[:, 5])) + 1):
+            if len(own):
+                yield self.plans[own[0, 5]], own

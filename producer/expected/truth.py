@@ -26,7 +26,6 @@ from producer.hashing import Ints
 from producer.streams.actions import ActionPlan
 from producer.streams.clicks import ClickPlan, ImpressionPlan
 from producer.streams.reading_plan import ReadingPlan
-from producer.streams.stream_plan import FaultFlag
 
 
 def write_truth(
@@ -36,37 +35,43 @@ def write_truth(
     selection: AlertSelection | None = None,
 ) -> None:
     """Write the truth of a run; its first line, the summary, counts the lines of each kind."""
-    selection = selection or AlertSelection()
-    contents = [TopicContents(stream) for stream in published]
-    kinds = [
-        ("dead_letters", "dead-letter", list(chain.from_iterable(map(_dead_letters, contents))))
-    ]
-    for topic in contents:
-        if isinstance(topic.plan, ReadingPlan):
-            kinds.insert(0, ("alerts", "alert", list(rack_alerts(topic, topic.plan, selection))))
-            kinds.append(("windows", "window", list(_windows(topic))))
-    by_plan = {type(topic.plan): topic for topic in contents}
-    if ClickPlan in by_plan:
-        rows = _attributions(by_plan[ImpressionPlan], by_plan[ClickPlan])
-        kinds.append(("attributions", "attribution", list(rows)))
-    if ActionPlan in by_plan:
-        topic = by_plan[ActionPlan]
-        actions, too_late_ids = list(topic.records()), topic.too_late()
-        flush = [topic.flush] if topic.flush else []
-        counts = clickstream.action_counts(
-            [*actions, *flush], too_late_ids | {e.event_id for e in flush}
-        )
-        kinds.append(("action_counts", "action-count", list(counts)))
-        kinds.append(("sessions", "session", list(clickstream.sessions(actions, too_late_ids))))
-        kinds.append(("totals", "total", list(clickstream.totals(actions, too_late_ids))))
+    kinds = truth_rows([TopicContents([stream]) for stream in published], selection)
+    names = {kind: kind.replace("-", "_") + "s" for kind in kinds}
     encoder = msgspec.json.Encoder(decimal_format="number")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        first = {"kind": "summary", **summary, **{name: len(lines) for name, _, lines in kinds}}
-        file.write(encoder.encode(first) + b"\n")
-        for _, kind, lines in kinds:
-            for line in lines:
-                file.write(encoder.encode({"kind": kind, **line}) + b"\n")
+        counts = {names[kind]: len(rows) for kind, rows in kinds.items()}
+        file.write(encoder.encode({"kind": "summary", **summary, **counts}) + b"\n")
+        for kind, rows in kinds.items():
+            for row in rows:
+                file.write(encoder.encode({"kind": kind, **row}) + b"\n")
+
+
+def truth_rows(
+    contents: Sequence[TopicContents], selection: AlertSelection | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the truth by kind, of what some topics contain."""
+    selection = selection or AlertSelection()
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    by_plan = {type(topic.plans[0]): topic for topic in contents}
+    if ReadingPlan in by_plan:
+        kinds["alert"] = list(rack_alerts(by_plan[ReadingPlan], selection))
+    kinds["dead-letter"] = list(chain.from_iterable(map(_dead_letters, contents)))
+    if ReadingPlan in by_plan:
+        kinds["window"] = list(_windows(by_plan[ReadingPlan]))
+    if ClickPlan in by_plan:
+        kinds["attribution"] = list(_attributions(by_plan[ImpressionPlan], by_plan[ClickPlan]))
+    if ActionPlan in by_plan:
+        topic = by_plan[ActionPlan]
+        actions, too_late_ids = list(topic.records()), topic.too_late()
+        flushes = [flush for flush, _ in topic.flushes]
+        counts = clickstream.action_counts(
+            [*actions, *flushes], too_late_ids | {flush.event_id for flush in flushes}
+        )
+        kinds["action-count"] = list(counts)
+        kinds["session"] = list(clickstream.sessions(actions, too_late_ids))
+        kinds["total"] = list(clickstream.totals(actions, too_late_ids))
+    return kinds
 
 
 def _attributions(shown: TopicContents, clicked: TopicContents) -> Iterator[dict[str, Any]]:
@@ -75,15 +80,15 @@ def _attributions(shown: TopicContents, clicked: TopicContents) -> Iterator[dict
 
 
 def _dead_letters(contents: TopicContents) -> Iterator[dict[str, Any]]:
-    plan, topic = contents.plan, contents.plan.topic.name
-    bad = contents.rows[contents.malformed]
-    for row, value, kind in zip(
-        bad, plan.values(bad[:, 0]), plan.malformed_kinds(bad[:, 0]), strict=True
-    ):
-        yield _dead_letter(topic, row, len(value), "unreadable", kind)
+    malformed = contents.rows[contents.malformed]
+    for plan, rows in contents.by_run(malformed):
+        kinds = plan.malformed_kinds(rows[:, 0])
+        for row, value, kind in zip(rows, plan.values(rows[:, 0]), kinds, strict=True):
+            yield _dead_letter(plan.topic.name, row, len(value), "unreadable", kind)
     future = contents.rows[contents.future & ~contents.malformed]
-    for row, value in zip(future, plan.values(future[:, 0]), strict=True):
-        yield _dead_letter(topic, row, len(value), "future", "future")
+    for plan, rows in contents.by_run(future):
+        for row, value in zip(rows, plan.values(rows[:, 0]), strict=True):
+            yield _dead_letter(plan.topic.name, row, len(value), "future", "future")
 
 
 def _dead_letter(
@@ -100,10 +105,10 @@ def _dead_letter(
 
 
 def _windows(racks: TopicContents) -> Iterator[dict[str, Any]]:
-    beyond = racks.plan.records(racks.rows[(racks.rows[:, 1] & FaultFlag.TOO_LATE) > 0][:, 0])
-    extra = [] if racks.flush is None else [racks.flush]
-    late_keys = {key for record in chain(beyond, extra) for key in _window_keys(record)}
-    for row in temperature_windows(chain(racks.records(), extra)):
+    flushes = [flush for flush, _ in racks.flushes]
+    late = chain(racks.too_late_records(), flushes)
+    late_keys = {key for record in late for key in _window_keys(record)}
+    for row in temperature_windows(chain(racks.records(), flushes)):
         yield mark_indeterminate(row, (row["scope"], row["window_start"]) in late_keys)
 
 
