@@ -16,6 +16,7 @@ from demo import processes
 from demo.environment import ignore_personal_settings
 from demo.run import Demo, Interrupted, Options, Signals
 from events import cli, settings
+from events.catalog import RULES as RULE_NAMES
 from producer.scenario import load_scenario
 
 RULES = Path(__file__).with_name("rules.yaml")
@@ -109,6 +110,7 @@ def demo(
         watermark,
         start_jobs_first,
         clickstream,
+        RULE_NAMES if scenario == SCENARIO else (),
     )
     passed = False
     try:

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,12 @@ def read_truth(
     clickstream: Path | None = None,
     inventory: Path | None = None,
     rules: Rules | None = None,
+    rules_to_prove: Sequence[str] = (),
 ) -> Truth:
     """Read the truth of the racks and of the clickstream; site outages follow from the other two.
 
-    One producer's truth file may hold both. `rules` are those that the jobs ran with.
+    One producer's truth file may hold both. `rules` are those that the jobs ran with. Each of
+    `rules_to_prove` needs alerts of both states.
     """
     rows, summary = _truth_file(racks)
     more: dict[str, list[Row]] = {}
@@ -56,6 +59,7 @@ def read_truth(
         {kind: more.get(kind, []) for kind in KINDS} if clickstream else {},
         read_inventory(inventory) if inventory else [],
         rules or Rules(),
+        rules_to_prove,
     )
 
 

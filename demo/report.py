@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from demo.comparison import Comparison
+from demo.delays import Delay
 from demo.verdict import Actual, Truth, Verdict
 from producer.faults import Overheating
 from producer.scenario import Scenario
@@ -45,14 +46,20 @@ def show(
     console: Console, truth: Truth, actual: Actual, verdict: Verdict, first_alert_s: float | None
 ) -> None:
     """Print the table, what is missing or wrong, and the conclusion."""
-    table = Table("", "expected", "actual", "missing", "wrong", box=SIMPLE)
+    table = Table("", "expected", "actual", "missing", "wrong", "delay p50", "max", box=SIMPLE)
     for column in table.columns[1:]:
         column.justify = "right"
     for name, compared in verdict.by_name.items():
         counts = (compared.expected, compared.actual, len(compared.missing), len(compared.wrong))
         table.add_row(
-            name, *(f"{count:,}" for count in counts), style="" if compared.passed else "bold red"
+            name,
+            *(f"{count:,}" for count in counts),
+            *_delay_cells(verdict.delays.by_rule.get(name)),
+            style="" if compared.passed else "bold red",
         )
+    if early := verdict.delays.before_first_batch:
+        label = "due before the first batch"
+        table.add_row(label, "", f"{early.alerts:,}", "", "", *_delay_cells(early), style="dim")
     console.print(table)
     summary = truth.summary
     console.print(
@@ -72,6 +79,10 @@ def show(
         conclusion(verdict),
         style="bold green" if verdict.passed and not verdict.shortfalls else "bold red",
     )
+
+
+def _delay_cells(delay: Delay | None) -> tuple[str, ...]:
+    return (f"{delay.p50_s:.1f} s", f"{delay.max_s:.1f} s") if delay else ()
 
 
 def conclusion(verdict: Verdict) -> str:
@@ -94,4 +105,4 @@ def _differences(name: str, compared: Comparison) -> Iterator[str]:
         for sentence in sentences[:DIFFERENCES_SHOWN]:
             yield f"{kind}: {sentence}"
         if len(sentences) > DIFFERENCES_SHOWN:
-            yield f"{kind}: and {len(sentences) - DIFFERENCES_SHOWN:,} more {name}"
+            yield f"{kind}: and {len(sentences) - DIFFERENCES_SHOWN:,} more of {name}"

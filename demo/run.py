@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -25,13 +25,18 @@ from events.cli import UserFacingError
 from events.inventory import write_inventory
 from events.rules import Rules, read_rules
 from events.settings import Settings
+from events.status_file import find_statuses
+from events.times import to_ms
 from jars.java import QUICK_JAVA
 from producer.expected.rack_alerts import READING_RULES
 from producer.scenario import Scenario
+from spark_jobs.runtime.status import PROGRAM, DriverStatus
+from spark_jobs.runtime.triggers import Trigger
 
 DEFAULT_PORT = 9092
-LIVE_JOBS: tuple[JobName, ...] = ("rack_temperature", "overheating")
-OTHER_RULE_JOBS = tuple(job for job in RULE_JOBS.values() if job not in LIVE_JOBS)
+REAL_TIME_JOBS: tuple[JobName, ...] = ("overheating", "weak_signal", "rack_temperature")
+"""The jobs whose default trigger is real-time; that of the first alert comes first."""
+MICRO_BATCH_RULE_JOBS = tuple(job for job in RULE_JOBS.values() if job not in REAL_TIME_JOBS)
 CLICKSTREAM_JOBS: tuple[JobName, ...] = (
     "ad_attribution",
     "action_counts",
@@ -108,6 +113,8 @@ class Options:
     watermark_s: float | None = None
     start_jobs_first: bool = False
     clickstream: bool = True
+    rules_to_prove: Sequence[str] = ()
+    """The rules of which the scenario has alerts of both states, unless it ends too early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,7 @@ class Demo:
         self._spark: list[SparkProgram] = []
         self._others: list[Child] = []
         self._first_alert_s: float | None = None
+        self._ready_ms: dict[str, int] = {}
         self._console = Console(highlight=False, soft_wrap=True)
 
     def run(self) -> bool:
@@ -196,26 +204,30 @@ class Demo:
         self._others = [_broker_as_child(broker), alerting]
         with closing(Outputs(self._settings, alert_log, database)) as outputs:
             if self._options.start_jobs_first:
-                # One after the other: Spark gives up on a Python worker that takes 10 s to start.
-                for program in self._programs():
-                    self._start_spark(*program)
+                for _ in self._programs():
+                    self._start_next_jobs()
                     self._spark[-1].wait_until_started(lambda: self._step(outputs))
             producers = self._start_producers(racks_truth, clickstream_truth)
-            if not self._spark:
-                self._start_spark(*self._programs()[0])
             while _any_runs(producers) and not self._signals.asked_to_finish:
+                self._start_next_jobs()
                 self._step(outputs)
             self._signals.producing = False
             if self._signals.asked_to_finish:
                 for producer in producers:
                     producer.process.terminate()
             while _any_runs(producers):  # the more they sent, the longer they compute the truth
+                self._start_next_jobs()
                 self._step(outputs)
             for producer in producers:
                 if producer.process.returncode:
                     producer.check()
-            self._start_other_jobs()
-            truth = read_truth(racks_truth, clickstream_truth, self._inventory_path, self._rules)
+            truth = read_truth(
+                racks_truth,
+                clickstream_truth,
+                self._inventory_path,
+                self._rules,
+                self._options.rules_to_prove,
+            )
             typer.echo(
                 f"Sent {truth.summary['seconds']:.0f} s of readings; "
                 "waiting for the outputs that are still missing ..."
@@ -227,13 +239,14 @@ class Demo:
                 return time.monotonic() < latest + IDLE_TIMEOUT_S
 
             while not compare_outputs(truth, outputs.actual()).passed and within_idle_timeout():
+                self._start_next_jobs()
                 self._step(outputs)
             while self._spark:
                 self._spark.pop().child.end()
             while outputs.has_unread_records() and within_idle_timeout():
                 self._step(outputs)
             alerting.end()
-            return truth, outputs.actual()
+            return truth, replace(outputs.actual(), ready_ms=self._ready_ms)
 
     def _start_producers(self, racks_truth: Path, clickstream_truth: Path | None) -> list[Child]:
         options = self._options
@@ -265,16 +278,20 @@ class Demo:
         options = [*MICRO_BATCH_OPTIONS, *rules]
         if self._options.watermark_s is not None:
             options.append(f"--watermark={self._options.watermark_s:g} seconds")
-        other_jobs = OTHER_RULE_JOBS + (CLICKSTREAM_JOBS if self._options.clickstream else ())
+        clickstream = CLICKSTREAM_JOBS if self._options.clickstream else ()
         return [
-            ("the Spark jobs", LIVE_JOBS, rules),
-            ("the other Spark jobs", other_jobs, options),
+            ("the real-time jobs", REAL_TIME_JOBS, rules),
+            ("the micro-batch jobs", MICRO_BATCH_RULE_JOBS + clickstream, options),
         ]
 
-    def _start_other_jobs(self) -> None:
-        """Start the other jobs, unless they run; not before the first alert, which they delay."""
-        if len(self._spark) == 1:
-            for program in self._programs()[1:]:
+    def _start_next_jobs(self) -> None:
+        """Start the next Spark program when the queries of the one before it run.
+
+        Two that start side by side on two processors delay the first alert. Spark also gives up on
+        a Python worker that takes 10 s to start.
+        """
+        for program in self._programs()[len(self._spark) :][:1]:
+            if not self._spark or self._spark[-1].has_started():
                 self._start_spark(*program)
 
     def _start_spark(self, name: str, jobs: Sequence[JobName], options: Sequence[str]) -> None:
@@ -310,10 +327,21 @@ class Demo:
         for child in [*self._others, *(program.child for program in self._spark)]:
             child.check()
         outputs.poll(POLL_S)
+        self._note_first_batches()
         if self._first_alert_s is None and outputs.has_alerts():
             self._first_alert_s = time.time() - psutil.Process().create_time()
             self._signals.producing = True
-            self._start_other_jobs()
+
+    def _note_first_batches(self) -> None:
+        """Take note of when each job has ended its first batch, in epoch milliseconds.
+
+        A real-time batch is as long as the demo: Spark does not report it before.
+        """
+        home, prefix = self._settings.rackstream_home, self._settings.topic_prefix
+        for driver in find_statuses(home, PROGRAM, DriverStatus).statuses:
+            for query in driver.queries if driver.topic_prefix == prefix else ():
+                if query.last_progress_time and query.trigger != Trigger.REAL_TIME:
+                    self._ready_ms.setdefault(query.job, to_ms(query.last_progress_time))
 
 
 def choose_port(wanted: int | None, default: int = DEFAULT_PORT) -> int:

@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from demo.clickstream import compare_clickstream
 from demo.comparison import Comparison, Row, compare, difference
-from events.catalog import SILENT_SENSOR
-from events.records import InventoryRack, RackTemperature
+from demo.delays import Delays, alert_delays
+from events.catalog import RULES, SILENT_SENSOR
+from events.records import InventoryRack, RackTemperature, State
 from events.rules import Rules, SiteOutage
-from events.times import to_ms
+from events.times import to_ms, to_text
 from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
 
 MINIMUM_ALERTS = 20
@@ -21,6 +22,10 @@ MINIMUM_DEAD_LETTERS = 1
 FIRST_READINGS_WITHIN_MS = 1000
 """How long after the start of a scenario every rack has sent a reading, at the latest."""
 
+NOT_ALERTS = "records that are no alerts"
+"""The row of the table about them; there is one only if the topic `alerts` holds such records."""
+ONLY_IN_TRUTH = {"kind", "decidable_time"}
+"""What the truth says of an alert besides the alert's own fields."""
 DEAD_LETTER_IDENTITY = ("source_topic", "partition", "offset")
 WINDOW_KEY = ("scope", "window_start")
 WINDOW_FIELDS = tuple(name for name in RackTemperature.__struct_fields__ if name not in WINDOW_KEY)
@@ -30,7 +35,8 @@ WINDOW_FIELDS = tuple(name for name in RackTemperature.__struct_fields__ if name
 class Truth:
     """What the producers' truth files expect; the clickstream's rows by kind, if there is one.
 
-    Site outages follow from the alerts, the inventory and the rules that the jobs ran with.
+    Site outages follow from the alerts, the inventory and the rules that the jobs ran with. The
+    scenario proves nothing unless each of `rules_to_prove` has alerts of both states.
     """
 
     summary: Row
@@ -40,6 +46,7 @@ class Truth:
     clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     inventory: Sequence[InventoryRack] = ()
     rules: Rules = field(default_factory=Rules)
+    rules_to_prove: Sequence[str] = RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ class Actual:
     """What came out; of a window, a total or a count its last record.
 
     `alerts` are as alerting logged them, `alert_topic` as their topic holds them, in its order and
-    with append times in epoch ms.
+    with append times in epoch ms. `ready_ms` says when each job had ended its first batch.
     """
 
     alerts: Sequence[Row] = ()
@@ -57,16 +64,18 @@ class Actual:
     windows: Sequence[Row] = ()
     clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     alert_topic: Sequence[tuple[Row, int]] = ()
+    ready_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The comparisons, and what the scenario lacked to prove something."""
+    """The comparisons, the alerts' by rule, and what the scenario lacked to prove something."""
 
-    alerts: Comparison
+    alerts: Mapping[str, Comparison]
     dead_letters: Comparison
     windows: Comparison
     clickstream: Mapping[str, Comparison]
+    delays: Delays
     shortfalls: Sequence[str] = field(default_factory=list)
 
     @property
@@ -78,7 +87,7 @@ class Verdict:
     def by_name(self) -> dict[str, Comparison]:
         """The comparisons in the order of the report."""
         return {
-            "alerts": self.alerts,
+            **self.alerts,
             "dead letters": self.dead_letters,
             "rack-temperature windows": self.windows,
             **self.clickstream,
@@ -87,16 +96,14 @@ class Verdict:
 
 def compare_outputs(truth: Truth, actual: Actual) -> Verdict:
     """Compare all outputs."""
+    alerts = [*truth.alerts, *initial_silences(truth, actual), *site_outages(truth, actual)]
     return Verdict(
-        compare_alerts(
-            [*truth.alerts, *initial_silences(truth, actual), *site_outages(truth, actual)],
-            actual.alerts,
-            actual.not_alerts,
-        ),
+        compare_alerts_by_rule(alerts, actual.alerts, actual.not_alerts),
         compare_dead_letters(truth.dead_letters, actual.dead_letters),
         compare_windows(truth.windows, actual.windows),
         compare_clickstream(truth.clickstream, actual.clickstream) if truth.clickstream else {},
-        shortfalls(truth),
+        alert_delays(alerts, actual.alert_topic, actual.ready_ms),
+        shortfalls(truth, alerts),
     )
 
 
@@ -125,7 +132,7 @@ def site_outages(truth: Truth, actual: Actual) -> list[Row]:
     """Return the outages that follow from the topic of alerts.
 
     Indeterminate alerts may come after the job has ended. So an outage is indeterminate unless it
-    follows both with and without them.
+    follows both with and without them. It is decidable when the alert that decides it is there.
     """
     rule = truth.rules.for_rack(SiteOutage, "")
     indeterminate = {row["alert_id"] for row in truth.alerts if row.get("either")}
@@ -136,15 +143,36 @@ def site_outages(truth: Truth, actual: Actual) -> list[Row]:
         for rows in (certain, alerts)
     )
     in_both = without.keys() & with_all.keys()
+    site_of = {rack.rack_id: rack.site_id for rack in truth.inventory}
+    appended_ms: dict[tuple[str | None, str], int] = {}
+    for row, append_ms in actual.alert_topic:
+        appended_ms.setdefault((site_of.get(row["subject"]), row["event_time"]), append_ms)
     return [
-        row if alert_id in in_both else {**row, "either": True}
+        {
+            **row,
+            **({} if alert_id in in_both else {"either": True}),
+            "decidable_time": to_text(appended_ms[row["site_id"], row["event_time"]]),
+        }
         for alert_id, row in (without | with_all).items()
     ]
 
 
-def compare_alerts(
-    expected: Iterable[Row], actual: Sequence[Row], not_alerts: int = 0
-) -> Comparison:
+def compare_alerts_by_rule(
+    expected: Sequence[Row], actual: Sequence[Row], not_alerts: int
+) -> dict[str, Comparison]:
+    """Compare the alerts of each rule, and the records that are no alerts, if there are any."""
+    by_rule = {
+        rule: compare_alerts(
+            [row for row in expected if row["rule"] == rule],
+            [row for row in actual if row["rule"] == rule],
+        )
+        for rule in RULES
+    }
+    wrong = [f"the topic alerts holds {not_alerts} records that are no alerts"]
+    return by_rule | ({NOT_ALERTS: Comparison(0, not_alerts, [], wrong)} if not_alerts else {})
+
+
+def compare_alerts(expected: Iterable[Row], actual: Sequence[Row]) -> Comparison:
     """Compare by `alert_id`; wrong is what was not expected, differs, or was logged twice.
 
     Indeterminate alerts are only counted.
@@ -158,13 +186,11 @@ def compare_alerts(
         f"{_alert(row)} was logged {counts[row['alert_id']]} times"
         for row in _repeated(actual, counts)
     ]
-    if not_alerts:
-        wrong.append(f"{not_alerts} records in the topic alerts are not alerts")
     for row in actual:
         wanted = certain.get(row["alert_id"])
         if wanted is None:
             wrong.append(f"{_alert(row)} was not expected")
-        elif fault := difference(wanted, row, [name for name in wanted if name != "kind"]):
+        elif fault := difference(wanted, row, wanted.keys() - ONLY_IN_TRUTH):
             wrong.append(f"{_alert(row)}: {fault}")
     missing = [_alert(row) for alert_id, row in certain.items() if alert_id not in counts]
     return Comparison(len(certain), len(counts), missing, wrong, len(either))
@@ -193,13 +219,25 @@ def compare_windows(expected: Iterable[Row], actual: Iterable[Row]) -> Compariso
     )
 
 
-def shortfalls(truth: Truth) -> list[str]:
-    """Return what the scenario lacks to prove something, as parts of a sentence."""
-    states = Counter(row["state"] for row in truth.alerts)
+def shortfalls(truth: Truth, alerts: Sequence[Row]) -> list[str]:
+    """Return what the scenario lacks to prove something, as parts of a sentence.
+
+    `alerts` has the truth's, and those that follow from the output. Indeterminate ones prove
+    nothing.
+    """
+    sure = [row for row in alerts if not row.get("either")]
+    states = {row["state"] for row in sure}
+    states_by_rule = {(row["rule"], row["state"]) for row in sure}
     lacks = []
     if len(truth.alerts) < MINIMUM_ALERTS:
         lacks.append(f"{len(truth.alerts)} of at least {MINIMUM_ALERTS} alerts")
-    lacks += [f"no alert of state {state}" for state in ("WARNING", "NORMAL") if not states[state]]
+    lacks += [f"no alert of state {state}" for state in get_args(State) if state not in states]
+    lacks += [
+        f"no {rule} of state {state}"
+        for rule in truth.rules_to_prove
+        for state in get_args(State)
+        if (rule, state) not in states_by_rule
+    ]
     if truth.summary["duplicates"] < MINIMUM_DUPLICATES:
         lacks.append(f"{truth.summary['duplicates']} of at least {MINIMUM_DUPLICATES} duplicates")
     if len(truth.dead_letters) < MINIMUM_DEAD_LETTERS:

@@ -48,7 +48,7 @@ def demo(tmp_path: Path, *options: str, content: str = DENSE, **env: str) -> Ite
 
 
 def enough_alerts(running: RunningDemo) -> bool:
-    """Tell whether the other jobs, which start after the first alert, run and alerts have come."""
+    """Tell whether the micro-batch jobs, which start second, run and alerts have come."""
     return len(alerts_in(running.text())) >= 40 and running.child("silent_sensor") is not None
 
 
@@ -76,6 +76,7 @@ def test_ctrl_c_ends_with_a_verdict_that_a_tampered_truth_would_change(tmp_path:
     assert {alert["rule"] for alert in of_the_end} <= {"silent-sensor", "site-outage"}
     logged = [alert for alert in logged if alert["alert_id"] in ids]
     assert {alert["alert_id"] for alert in logged} == ids
+    assert {alert["rule"] for alert in sure} == {"rack-overheating"}
     truth = replace(truth, alerts=sure)
     actual = Actual(logged, dead_letters=truth.dead_letters, windows=truth.windows)
     assert compare_outputs(truth, actual).passed
@@ -84,7 +85,7 @@ def test_ctrl_c_ends_with_a_verdict_that_a_tampered_truth_would_change(tmp_path:
     changed = [{**first, "site_id": "elsewhere"}, *others]
     invented = [{**first, "alert_id": "0" * 32}, *truth.alerts]
     tampered = [
-        compare_outputs(replace(truth, alerts=each), actual).alerts
+        compare_outputs(replace(truth, alerts=each), actual).alerts["rack-overheating"]
         for each in (others, changed, invented)
     ]
     assert [(len(each.missing), len(each.wrong)) for each in tampered] == [(0, 1), (0, 1), (1, 0)]
@@ -135,7 +136,7 @@ def test_a_program_that_dies_ends_the_demo_and_is_named(tmp_path: Path) -> None:
         assert running.survivors() == []
         last = running.text().splitlines()
     sentence = next(line for line in last if line.startswith("demo: "))
-    assert sentence.startswith("demo: the Spark jobs ended by SIGKILL")
+    assert sentence.startswith("demo: the real-time jobs ended by SIGKILL")
     assert str(running.home / "logs" / "Spark-jobs.log") in sentence
 
 

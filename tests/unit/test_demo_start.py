@@ -11,8 +11,8 @@ import pytest
 from demo import processes
 from demo.run import (
     CLICKSTREAM_JOBS,
-    LIVE_JOBS,
-    OTHER_RULE_JOBS,
+    MICRO_BATCH_RULE_JOBS,
+    REAL_TIME_JOBS,
     Interrupted,
     Signals,
     SparkProgram,
@@ -20,6 +20,7 @@ from demo.run import (
 )
 from events.cli import UserFacingError
 from spark_jobs.registry import JOBS
+from spark_jobs.runtime.triggers import Trigger
 from tests.support import free_port, run
 
 
@@ -41,8 +42,10 @@ def stubborn(folder: Path) -> "subprocess.Popen[bytes]":
 
 
 def test_the_demo_runs_every_job_but_deduplicate_and_archive_once() -> None:
-    run = [*LIVE_JOBS, *OTHER_RULE_JOBS, *CLICKSTREAM_JOBS]
+    run = [*REAL_TIME_JOBS, *MICRO_BATCH_RULE_JOBS, *CLICKSTREAM_JOBS]
     assert sorted([*run, "deduplicate", "archive", "dead_letters"]) == sorted(JOBS)
+    real_time = [name for name in JOBS if JOBS[name].default_trigger is Trigger.REAL_TIME]
+    assert sorted(REAL_TIME_JOBS) == sorted(real_time)
 
 
 def test_a_port_that_was_asked_for_is_never_replaced() -> None:
@@ -136,12 +139,12 @@ def test_a_spark_program_that_never_starts_its_queries_is_named_with_its_log(
     log.write_text("overheating (real-time)\n", encoding="utf-8")
     program = subprocess.Popen([sys.executable, "-c", ""])
     assert program.wait() == 0
-    child = processes.Child("the Spark jobs", program, log)
+    child = processes.Child("the real-time jobs", program, log)
     SparkProgram(child, ["overheating"]).wait_until_started(pytest.fail)
     monkeypatch.setattr("demo.run.START_TIMEOUT_S", 0.0)
     with pytest.raises(UserFacingError) as error:
         SparkProgram(child, ["overheating", "weak_signal"]).wait_until_started(lambda: None)
     assert str(error.value) == (
-        f"the Spark jobs did not start within 0 s; the end of its log, {log}:\n"
+        f"the real-time jobs did not start within 0 s; the end of its log, {log}:\n"
         "  overheating (real-time)"
     )

@@ -8,16 +8,20 @@ from rich.console import Console
 
 from demo import report
 from demo.clickstream import KINDS
+from demo.delays import Delay, alert_delays
 from demo.verdict import (
     Actual,
     Truth,
     compare_alerts,
+    compare_alerts_by_rule,
     compare_dead_letters,
     compare_outputs,
     compare_windows,
     site_outages,
 )
+from events.catalog import RULES
 from events.rules import Rules, SiteOutage
+from events.times import to_ms, to_text
 from tests.builders import rack
 
 T0 = "2026-11-21T06:26:00.123Z"
@@ -70,7 +74,7 @@ def truth(alerts: int = 20, duplicates: int = 100, dead_letters: int = 1) -> Tru
     counts = {"late": 3, "too_late": 0, "out_of_order": 5, "malformed": dead_letters}
     return Truth(
         {"start_time": T0, "acknowledged": 5000, "duplicates": duplicates, **counts},
-        [alert(number) for number in range(alerts)],
+        [alert(number, rule=RULES[number // 2 % len(RULES)]) for number in range(alerts)],
         [dead_letter(number) for number in range(dead_letters)],
         [window("fleet")],
     )
@@ -78,7 +82,7 @@ def truth(alerts: int = 20, duplicates: int = 100, dead_letters: int = 1) -> Tru
 
 def outputs_of(expected: Truth, **changes: Any) -> Actual:
     actual: dict[str, Any] = {
-        "alerts": [logged(number) for number in range(len(expected.alerts))],
+        "alerts": [{**logged(0), **row} for row in expected.alerts],
         "dead_letters": [*expected.dead_letters, *expected.dead_letters],
         "windows": expected.windows,
     }
@@ -178,6 +182,8 @@ def test_a_site_outage_that_an_indeterminate_alert_moves_is_indeterminate() -> N
 
 def test_only_the_first_silence_of_a_rack_of_the_inventory_before_its_readings_may_come() -> None:
     expected = replace(truth(), inventory=[rack(site_id="site-1")])
+    certain = [row for row in expected.alerts if row["rule"] == "silent-sensor"]
+    assert certain
     silence = {
         "rule": "silent-sensor",
         "state": "WARNING",
@@ -194,11 +200,14 @@ def test_only_the_first_silence_of_a_rack_of_the_inventory_before_its_readings_m
         "with evidence": [first | {"evidence": alert(1)["evidence"]}],
     }
     counts = {
-        name: (compared.either, len(compared.wrong))
+        name: (
+            sum(each.either for each in compared.by_name.values()),
+            sum(len(each.wrong) for each in compared.by_name.values()),
+        )
         for name, alerts in {"once": [first], **later}.items()
         for outputs in [outputs_of(expected)]
         for compared in [
-            compare_outputs(expected, replace(outputs, alerts=[*outputs.alerts, *alerts])).alerts
+            compare_outputs(expected, replace(outputs, alerts=[*outputs.alerts, *alerts]))
         ]
     }
     assert counts == {
@@ -213,9 +222,19 @@ def test_only_the_first_silence_of_a_rack_of_the_inventory_before_its_readings_m
 
 
 def test_a_record_that_is_not_an_alert_is_wrong() -> None:
-    assert compare_alerts([alert(1)], [logged(1)], not_alerts=1).wrong == [
-        "1 records in the topic alerts are not alerts"
+    by_rule = compare_alerts_by_rule([alert(1)], [logged(1)], not_alerts=2)
+    assert [(name, each.wrong) for name, each in by_rule.items() if not each.passed] == [
+        ("records that are no alerts", ["the topic alerts holds 2 records that are no alerts"])
     ]
+
+
+def test_each_rules_alerts_are_compared_in_a_row_of_their_own() -> None:
+    expected = [alert(number, rule=rule) for number, rule in enumerate(RULES)]
+    actual = [logged(number, rule=rule) for number, rule in enumerate(RULES)][1:]
+    by_rule = compare_alerts_by_rule(expected, actual, not_alerts=0)
+    assert list(by_rule) == list(RULES)
+    assert [len(each.missing) for each in by_rule.values()] == [1, 0, 0, 0, 0]
+    assert [(each.expected, each.wrong) for each in by_rule.values()] == [(1, [])] * len(RULES)
 
 
 def test_a_dead_letter_reported_twice_is_one() -> None:
@@ -261,18 +280,25 @@ def test_a_missing_and_an_unexpected_window_are_found() -> None:
 
 
 def test_a_scenario_that_did_not_happen_is_reported_as_too_short() -> None:
-    only_warnings = replace(truth(), alerts=[alert(n, state="WARNING") for n in range(20)])
+    one_state = [
+        {**row, **({"state": "WARNING"} if row["rule"] == "weak-signal" else {})}
+        for row in truth().alerts
+    ]
+    may_come = [{**row, "either": row["rule"] == "lost-signal"} for row in truth(22).alerts]
     cases = {
         "19 of at least 20 alerts": truth(alerts=19),
         "99 of at least 100 duplicates": truth(duplicates=99),
         "no dead letter": truth(dead_letters=0),
-        "no alert of state NORMAL": only_warnings,
+        "no weak-signal of state NORMAL": replace(truth(), alerts=one_state),
+        "no lost-signal of state WARNING, no lost-signal of state NORMAL": replace(
+            truth(), alerts=may_come
+        ),
     }
     verdicts = [
         compare_outputs(each, outputs_of(each, alerts=each.alerts)) for each in cases.values()
     ]
     assert [(verdict.passed, verdict.shortfalls) for verdict in verdicts] == [
-        (True, [lack]) for lack in cases
+        (True, lack.split(", ")) for lack in cases
     ]
     assert [report.conclusion(verdict) for verdict in verdicts] == [
         "Nothing is missing or wrong, but the scenario was too short to prove anything: "
@@ -284,18 +310,22 @@ def test_a_scenario_that_did_not_happen_is_reported_as_too_short() -> None:
 def test_the_report_counts_and_names_what_is_missing_and_wrong() -> None:
     expected = truth()
     actual = outputs_of(
-        expected, alerts=[logged(number) for number in range(1, 20)], windows=[], repeats=4
+        expected,
+        alerts=[{**logged(0), **row} for row in expected.alerts[1:]],
+        windows=[],
+        repeats=4,
+        alert_topic=[(row, to_ms(T0) + 250) for row in expected.alerts[1:]],
     )
     text = printed(expected, actual)
-    assert ["alerts", "20", "19", "1", "0"] in [line.split() for line in text.splitlines()]
-    assert ["rack-temperature", "windows", "1", "0", "1", "0"] in [
-        line.split() for line in text.splitlines()
-    ]
+    lines = [line.split() for line in text.splitlines()]
+    assert ["rack-overheating", "4", "3", "1", "0"] in lines
+    assert ["lost-signal", "4", "4", "0", "0"] in lines
+    assert ["rack-temperature", "windows", "1", "0", "1", "0"] in lines
     assert "sent: 5,000 records, of them 100 duplicates, 3 late" in text
     assert "duplicate alerts, removed: 4" in text
     assert "from start to first alert: 12.3 s" in text
     assert f"missing: alert {0:032x}" in text
-    assert "FAILED in alerts, rack-temperature windows: 2 missing, 0 wrong." in text
+    assert "FAILED in rack-overheating, rack-temperature windows: 2 missing, 0 wrong." in text
 
 
 def test_a_failure_of_the_clickstream_alone_is_counted_and_named_in_the_last_sentence() -> None:
@@ -314,6 +344,27 @@ def test_a_failure_of_the_clickstream_alone_is_counted_and_named_in_the_last_sen
 
 
 def test_of_many_missing_rows_only_some_are_listed() -> None:
-    text = printed(truth(), outputs_of(truth(), alerts=[]))
-    assert text.count("missing: alert") == report.DIFFERENCES_SHOWN
-    assert "missing: and 15 more alerts" in text
+    dead_letters = [dead_letter(number) for number in range(20)]
+    text = printed(replace(truth(), dead_letters=dead_letters), outputs_of(truth()))
+    assert text.count("missing: dead letter") == report.DIFFERENCES_SHOWN
+    assert "missing: and 14 more of dead letters" in text
+
+
+def test_delays_count_from_when_a_rule_can_decide_and_from_its_jobs_first_batch() -> None:
+    def due(number: int, after_s: float, rule: str = "lost-signal") -> dict[str, Any]:
+        return alert(number, rule=rule, decidable_time=to_text(to_ms(T0) + round(1000 * after_s)))
+
+    expected = [due(1, 1), due(2, 20), due(3, 30), due(4, 40), due(5, 50, "weak-signal"), alert(6)]
+    came_s = {1: 11.5, 2: 21.5, 3: 32.5, 5: 50.25, 6: 60}
+    topic = [(expected[n - 1], to_ms(T0) + round(1000 * at_s)) for n, at_s in came_s.items()]
+    copies = [(row, append_ms + 9000) for row, append_ms in topic]
+    ready_ms = {"lost_signal": to_ms(T0) + 20_000}
+    delays = alert_delays(expected, [*topic, *copies], ready_ms)
+    assert delays.by_rule == {"lost-signal": Delay(2, 2.0, 2.5)}
+    assert delays.before_first_batch == Delay(2, 5.375, 10.5)
+    text = printed(replace(truth(), alerts=expected), outputs_of(truth(), alert_topic=topic))
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "due before the first batch 2 5.4 s 10.5 s" in lines
+    assert [line for line in lines if line.endswith("2.0 s 2.5 s")] == [
+        "lost-signal 4 4 2 2 2.0 s 2.5 s"
+    ]

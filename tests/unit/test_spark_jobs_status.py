@@ -333,7 +333,7 @@ def test_health_is_one_line_and_an_exit_status(home: Path, recorder: StatusRecor
     done = run("spark_jobs", "health", env=env)
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
-        "healthy: 1 queries in 1 processes\n",
+        "healthy: queries 1, processes 1\n",
         "",
     )
     driver = recorder.snapshot()
