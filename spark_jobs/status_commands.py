@@ -85,7 +85,7 @@ def health() -> None:
     found = _find(host=socket.gethostname())
     require_healthy(problems_found(found, problems, at_ms))
     queries = sum(len(driver.queries) for driver in found.statuses)
-    typer.echo(f"healthy: {queries} queries in {len(found.statuses)} processes")
+    typer.echo(f"healthy: queries {queries}, processes {len(found.statuses)}")
 
 
 def _find(host: str | None = None) -> Found[DriverStatus]:

@@ -5,10 +5,9 @@ import os
 import re
 import signal
 import statistics
-import subprocess
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from threading import Event, Thread
@@ -18,14 +17,14 @@ import psutil
 import pytest
 from kafka import KafkaAdminClient
 
-from broker import server
 from broker.server import RunningBroker
 from broker.topics import create_topics
 from events.records import encode
 from events.topics import RACK_READINGS, RACK_TEMPERATURE, USER_ACTIONS, USER_TOTALS
 from tests.builders import action, reading
+from tests.driver import Driver, python_workers
 from tests.spark.mixed_topic import output_differences
-from tests.support import Kafka, above, equal_to, eventually, free_port, kill, program, run
+from tests.support import Kafka, above, equal_to, eventually, kill, program, run
 
 pytestmark = pytest.mark.full
 
@@ -35,94 +34,14 @@ BACK_WITHIN_S = 3.0
 JOBS = ("rack_temperature", "user_totals")
 
 
-class Driver:
-    """A driver with its own topics, folder and status."""
-
-    def __init__(self, broker: RunningBroker, folder: Path) -> None:
-        self.kafka = Kafka(broker.bootstrap, f"status-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
-        create_topics(self.kafka.bootstrap, self.kafka.prefix)
-        self.output, self.root = folder / "output.log", folder / "checkpoints"
-        self.env = self.kafka.env | {"RACKSTREAM_HOME": str(folder)}
-        self.purchases = 0
-
-    @contextmanager
-    def running(self, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
-        """Run the jobs, and end all that is left of them."""
-        command = ("spark_jobs", "run", *JOBS, f"--checkpoint-root={self.root}", *options)
-        with program(*command, env=self.env, output=self.output) as process:
-            family: list[psutil.Process] = []
-            try:
-                yield process
-                family = psutil.Process(process.pid).children(recursive=True)
-            except psutil.NoSuchProcess:
-                pass
-            finally:
-                kill(process)
-                for member in family:
-                    if member.is_running():
-                        member.kill()
-
-    def buy(self, count: int = 10) -> None:
-        """Send purchases of one user, and one reading."""
-        numbers = range(self.purchases, self.purchases + count)
-        self.purchases += count
-        self.kafka.send(
-            USER_ACTIONS,
-            [("user", encode(action(f"a{n}", amount=Decimal("1.00")))) for n in numbers],
-        )
-
-    def counted(self) -> int:
-        """Return how many purchases the job has counted."""
-        rows = [json.loads(record.value or b"") for record in self.kafka.read_all(USER_TOTALS)]
-        return max((row["purchase_count"] for row in rows), default=0)
-
-    def health(self) -> tuple[int, str]:
-        """Return what the command says, and its exit status."""
-        done = run("spark_jobs", "health", env=self.env)
-        assert "Traceback" not in done.stderr
-        return done.returncode, (done.stdout + done.stderr).strip()
-
-    def until_health_says(self, text: str, *, timeout_s: float) -> None:
-        """Wait until the command says something."""
-        eventually(self.health, lambda said: text in said[1], timeout_s=timeout_s, every_s=0.5)
-
-    def queries(self) -> dict[str, dict[str, Any]]:
-        """Return the queries of the driver's status by name."""
-        done = run("spark_jobs", "status", "--json", env=self.env)
-        assert done.returncode == 0, done.stderr
-        (driver,) = json.loads(done.stdout)
-        return {query["name"]: query for query in driver["queries"]}
-
-
-@pytest.fixture
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    """Run a broker that the test may stop."""
-    running = server.start(free_port(), tmp_path_factory.mktemp("own-kafka"))
-    try:
-        yield running
-    finally:
-        psutil.Process(running.pid).resume()
-        running.stop()
-
-
-def python_workers(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
-    """Return the processes in which a driver's queries run Python."""
-    found = []
-    for one in psutil.Process(process.pid).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if "pyspark.worker" in one.cmdline():
-                found.append(one)
-    return found
-
-
 def test_what_is_stopped_or_deleted_shows_in_the_status_and_the_health_of_a_driver(
     own_broker: RunningBroker, tmp_path: Path
 ) -> None:
-    driver = Driver(own_broker, tmp_path)
+    driver = Driver(own_broker, tmp_path, "rack_temperature")
     with driver.running() as process:
         driver.buy()
         eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
-        driver.until_health_says("healthy: 4 queries in 1 processes", timeout_s=30)
+        driver.until_health_says("healthy: queries 4, processes 1", timeout_s=30)
         eventually(
             lambda: driver.queries()["user_totals"], lambda query: query.get("records_behind") == 0
         )
@@ -149,7 +68,7 @@ def test_what_is_stopped_or_deleted_shows_in_the_status_and_the_health_of_a_driv
         assert f"the broker at {own_broker.bootstrap} does not answer" in shown.stdout
         assert max(map(len, shown.stdout.splitlines())) <= 80
         psutil.Process(own_broker.pid).resume()
-        driver.until_health_says("healthy: 4 queries", timeout_s=60)
+        driver.until_health_says("healthy: queries 4", timeout_s=60)
         driver.buy()
         eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
 
@@ -158,7 +77,7 @@ def test_what_is_stopped_or_deleted_shows_in_the_status_and_the_health_of_a_driv
         admin.delete_topics([driver.kafka.name(USER_ACTIONS)])
         admin.close()
         assert process.wait(timeout=120) == 1
-    *_, last = driver.output.read_text(encoding="utf-8").splitlines()
+    *_, last = driver.said().splitlines()
     # Which of the queries notices first, and how, is chance.
     assert re.fullmatch(
         r"spark_jobs: (user_totals|dead_letters-user-actions) failed: "
