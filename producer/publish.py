@@ -126,18 +126,19 @@ class Publisher:
         topic: str,
         key: bytes,
         value: bytes,
-        on_appended: Callable[[int], None] = lambda _: None,
+        on_appended: Callable[[int, int, int], None] = lambda *_: None,
     ) -> None:
         """Hand over a record that only the count of failures may include.
 
-        `on_appended` is called with its append time (epoch ms) if delivery reports are requested.
+        `on_appended` is called with its partition, offset and append time (epoch ms) if delivery
+        reports are requested.
         """
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 self._fail(error)
             else:
-                on_appended(message.timestamp()[1])
+                on_appended(message.partition() or 0, message.offset() or 0, message.timestamp()[1])
 
         self._send_one(topic, key, value, report)
 

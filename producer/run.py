@@ -4,7 +4,7 @@ import gc
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,15 +23,17 @@ from events.rules import Rules, read_rules
 from events.settings import Settings
 from events.status_file import Process, StatusWriter, own_file, remove_superseded
 from events.times import now_ms, to_text
+from events.topics import Topic
 from producer.expected.rack_alerts import DEFAULT_RULES, AlertSelection
 from producer.expected.topic_contents import PublishedStream
 from producer.expected.truth import write_truth
+from producer.ledger import Ledger
 from producer.metrics import STATUS_METRICS
 from producer.pacing.pacer import ScheduleLag, send_on_schedule
 from producer.pacing.prefetch import prefetch
 from producer.pacing.schedule import Schedule, make_schedule
 from producer.progress import Progress
-from producer.publish import Publisher
+from producer.publish import OnAcknowledged, Publisher
 from producer.scenario import Scenario
 from producer.status import PROGRAM, ProducerStatus, StatusRecorder
 from producer.streams.stream_plan import Batch, FaultFlag
@@ -79,6 +81,7 @@ def run(
     flush: bool = False,
     inventory: Path | None = None,
     truth: Path | None = None,
+    ledger: Path | None = None,
     alerts_of: tuple[str, ...] = DEFAULT_RULES,
     rules: Path | None = None,
     lost_signal_watermark_s: float = LOST_SIGNAL_WATERMARK.total_seconds(),
@@ -87,7 +90,9 @@ def run(
     if linger_ms is None:
         linger_ms = MAX_RATE_LINGER_MS if scenario.rate == "max" else PACED_LINGER_MS
     publisher = Publisher(
-        settings.kafka_bootstrap_servers, linger_ms, delivery_reports=truth is not None
+        settings.kafka_bootstrap_servers,
+        linger_ms,
+        delivery_reports=truth is not None or ledger is not None,
     )
     kinds = plan_types(scenario.streams)
     for kind in kinds:
@@ -134,14 +139,15 @@ def run(
         StatusWriter(status_file, recorder.snapshot, progress.update),
     ):
         schedule = schedule_from_now()
-        streams.restart(
-            schedule, schedule.start_wall_ms if first_sequence is None else first_sequence
-        )
+        first = schedule.start_wall_ms if first_sequence is None else first_sequence
+        streams.restart(schedule, first)
         published = [PublishedStream(plan) for plan in streams.plans]
+        book = Ledger(ledger, scenario, schedule, streams, first) if ledger else None
+        adders = _adders(published, book, with_truth=truth is not None)
         counts, seconds, lag = _publish(
-            streams, published, settings, publisher, progress, recorder, stop, scenario.duration
+            streams, adders, settings, publisher, progress, recorder, stop, scenario.duration, book
         )
-        if flush:
+        if flush or book:
             _send_flush(published, settings, publisher, stop)
     summary = {
         "sent": publisher.sent,
@@ -155,6 +161,8 @@ def run(
         "run_id": streams.run_id,
         "start_time": to_text(schedule.start_event_ms),
     }
+    if book:
+        book.end(summary, published)
     if truth:
         write_truth(truth, published, summary, selection)
     return Outcome(summary, publisher.last_error, stop.signals[0] if stop.signals else None)
@@ -171,21 +179,33 @@ def _new_recorder(settings: Settings, publisher: Publisher) -> StatusRecorder:
     return StatusRecorder(process, settings.kafka_bootstrap_servers, publisher)
 
 
+def _adders(
+    published: Sequence[PublishedStream], ledger: Ledger | None, *, with_truth: bool
+) -> dict[Topic, OnAcknowledged]:
+    """Return for each topic what takes note of an acknowledged record; empty if nothing does.
+
+    The truth needs all of them in memory, and a ledger does not.
+    """
+    if ledger:
+        return {stream.plan.topic: ledger.adder(stream.plan.topic) for stream in published}
+    return {stream.plan.topic: stream.acknowledged.add for stream in published if with_truth}
+
+
 def _publish(
     streams: StreamSet,
-    published: Sequence[PublishedStream],
+    adders: Mapping[Topic, OnAcknowledged],
     settings: Settings,
     publisher: Publisher,
     progress: Progress,
     recorder: StatusRecorder,
     stop: Stop,
     duration_s: float | None,
+    ledger: Ledger | None,
 ) -> tuple[dict[str, int], float, ScheduleLag]:
     """Send the plans; return counts by fault, seconds from first send to last answer, and lag."""
     counts: Counter[str] = Counter({_summary_key(flag): 0 for flag in FaultFlag})
     paced = streams.schedule.paced
     with_reports = publisher.delivery_reports
-    acknowledged = {stream.plan.topic: stream.acknowledged for stream in published}
     start_s = time.monotonic() + (
         streams.schedule.start_wall_ms / 1000 - time.time() if paced else 0
     )
@@ -202,7 +222,7 @@ def _publish(
             batch.values[position:end],
             batch.numbers[position:end].tolist() if with_reports else (),
             flags.tolist() if with_reports else (),
-            on_acknowledged=acknowledged[batch.topic].add if with_reports else None,
+            on_acknowledged=adders.get(batch.topic),
             stopped=stop.is_requested,
         )
         if accepted and flags.any():
@@ -216,6 +236,8 @@ def _publish(
 
     def idle(lag: ScheduleLag) -> bool:
         publisher.poll()
+        if ledger:
+            ledger.write_sometimes()
         show(lag.now_s if paced else None)
         if paced:
             recorder.on_lag(lag.now_s)
@@ -248,9 +270,13 @@ def _send_flush(
             settings.topic(stream.plan.topic),
             key.encode(),
             encode(stream.flush),
-            partial(setattr, stream, "flush_append_ms"),
+            partial(_note_flush, stream),
         )
     publisher.flush(lambda: None, stop.is_forced)
+
+
+def _note_flush(stream: PublishedStream, partition: int, offset: int, append_ms: int) -> None:
+    stream.flush_place, stream.flush_append_ms = (partition, offset), append_ms
 
 
 @contextmanager

@@ -79,6 +79,15 @@ def run_command(
     truth: Annotated[
         Path | None, typer.Option(help="Write the expected output here, as JSON lines.")
     ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append what the broker acknowledges to the ledger in this folder, for a verdict "
+            "on any number of runs. At its end the run sends a record per topic with the current "
+            "time.",
+            show_default=False,
+        ),
+    ] = None,
     alerts_of: Annotated[
         str | None,
         typer.Option(
@@ -120,6 +129,8 @@ def run_command(
         "time_scale": time_scale,
         "streams": _streams(streams),
     }
+    if truth and ledger:
+        raise cli.UserFacingError("a run has either --truth or --ledger: leave one of them out.")
     if truth is None and (alerts_of or rules):
         raise cli.UserFacingError("--alerts-of and --rules apply to the truth file: add --truth.")
     outcome = run(
@@ -131,6 +142,7 @@ def run_command(
         flush=flush,
         inventory=inventory,
         truth=truth,
+        ledger=ledger,
         alerts_of=DEFAULT_RULES if alerts_of is None else parse_rule_names(alerts_of),
         rules=rules,
         lost_signal_watermark_s=lost_signal_watermark,

@@ -12,6 +12,8 @@ from events.times import duration_ms
 from producer.hashing import Bools, Ints
 from producer.streams.stream_plan import FaultFlag, StreamPlan
 
+ROW_BYTES = 5 * 8
+"""A record is five integers of 64 bits."""
 RECORDS_PER_CHUNK = 65_536
 """How many records are drawn again at once."""
 
@@ -29,6 +31,13 @@ class AcknowledgedRecords:
         """Add one record: its event's number and fault flags, and what the delivery report says."""
         self._rows.extend((number, flags, partition, offset, append_ms))
 
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "AcknowledgedRecords":
+        """Return the records of `rows().tobytes()`, without a row that is cut off at the end."""
+        records = cls()
+        records._rows.frombytes(data[: len(data) // ROW_BYTES * ROW_BYTES])
+        return records
+
     def rows(self) -> Ints:
         """Return rows (number, flags, partition, offset, append time)."""
         return np.array(self._rows, dtype=np.int64).reshape(-1, 5)
@@ -43,6 +52,8 @@ class PublishedStream:
     flush: Any = None
     flush_append_ms: int | None = None
     """When the broker appended the flush record, in epoch ms."""
+    flush_place: tuple[int, int] | None = None
+    """Partition and offset of the flush record."""
 
 
 class TopicContents:

@@ -1,0 +1,225 @@
+"""The ledger: what runs were, and which of their records the broker has acknowledged, on disk.
+
+A folder holds three kinds of files for each run:
+
+- `RUN.json`, written before the first record: the scenario and when the run started. Every record
+  of the run follows from these.
+- `RUN.TOPIC.rows`, appended to while the run sends: five integers of 64 bits for each acknowledged
+  record (`AcknowledgedRecords.add`).
+- `RUN.end.json`, written when the run ends in order: its summary and its flush records. A run that
+  was killed has none, and its rows may lack the last records that the broker has acknowledged.
+
+So a run needs little memory however long it is, and a verdict can count what several runs have
+sent. The rows take 40 bytes per record, a fifth of what the topic takes.
+"""
+
+import time
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from events.cli import UserFacingError
+from events.records import encode
+from events.topics import Topic
+from producer.expected.topic_contents import AcknowledgedRecords, PublishedStream
+from producer.pacing.schedule import Schedule, make_schedule
+from producer.publish import OnAcknowledged
+from producer.scenario import Scenario
+from producer.streams.stream_set import StreamSet, clock_rate
+
+FORMAT_VERSION = 1
+BUFFERED_INTEGERS = 8 * 1024
+"""How many integers of a topic wait in memory before they are written."""
+WRITE_EVERY_S = 0.5
+"""How long they wait at most."""
+
+
+class Start(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What `RUN.json` holds; times in epoch ms."""
+
+    format_version: int
+    run_id: str
+    scenario: Scenario
+    start_wall_ms: int
+    start_event_ms: int
+    first_sequence: int
+
+
+class Flush(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A flush record: its value, and where and when (epoch ms) it was appended."""
+
+    value: msgspec.Raw
+    partition: int
+    offset: int
+    append_ms: int
+
+
+class End(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What `RUN.end.json` holds: the summary that the producer prints, and its flushes by topic."""
+
+    summary: dict[str, Any]
+    flushes: dict[str, Flush]
+
+
+class Ledger:
+    """Writes the ledger of one run; raises `UserFacingError` when the folder cannot be written."""
+
+    def __init__(
+        self, folder: Path, scenario: Scenario, schedule: Schedule, streams: StreamSet, first: int
+    ) -> None:
+        self._folder, self._run_id, self._write_at_s = folder, streams.run_id, 0.0
+        start = Start(
+            format_version=FORMAT_VERSION,
+            run_id=streams.run_id,
+            scenario=scenario,
+            start_wall_ms=schedule.start_wall_ms,
+            start_event_ms=schedule.start_event_ms,
+            first_sequence=first,
+        )
+        self._rows = {
+            plan.topic: _Rows(folder / f"{streams.run_id}.{plan.topic.name}.rows")
+            for plan in streams.plans
+        }
+        with _writable(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            _replace(folder / f"{streams.run_id}.json", msgspec.json.encode(start))
+
+    def adder(self, topic: Topic) -> OnAcknowledged:
+        """Return a function that adds an acknowledged record of a topic."""
+        return self._rows[topic].add
+
+    def write_sometimes(self) -> None:
+        """Write what waits in memory, unless that was done a moment ago."""
+        if time.monotonic() >= self._write_at_s:
+            self.write()
+
+    def write(self) -> None:
+        """Write what waits in memory; raise `UserFacingError` when the disk is full."""
+        self._write_at_s = time.monotonic() + WRITE_EVERY_S
+        for rows in self._rows.values():
+            rows.write()
+
+    def end(self, summary: Mapping[str, Any], published: Sequence[PublishedStream]) -> None:
+        """Write the rest, and how the run ended."""
+        self.write()
+        flushes = {
+            stream.plan.topic.name: Flush(
+                value=msgspec.Raw(encode(stream.flush)),
+                partition=stream.flush_place[0],
+                offset=stream.flush_place[1],
+                append_ms=stream.flush_append_ms,
+            )
+            for stream in published
+            if stream.flush_append_ms is not None and stream.flush_place is not None
+        }
+        end = End(summary=dict(summary), flushes=flushes)
+        with _writable(self._folder):
+            _replace(self._folder / f"{self._run_id}.end.json", msgspec.json.encode(end))
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Raise `UserFacingError` when the folder cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserFacingError(
+            f"the ledger {folder} cannot be written ({error.strerror}): "
+            "correct --ledger, the folder's owner, or make room on its disk."
+        ) from None
+
+
+class _Rows:
+    def __init__(self, file: Path) -> None:
+        self._file, self._waiting = file, array("q")
+
+    def add(self, number: int, flags: int, partition: int, offset: int, append_ms: int) -> None:
+        self._waiting.extend((number, flags, partition, offset, append_ms))
+        if len(self._waiting) >= BUFFERED_INTEGERS:
+            self.write()
+
+    def write(self) -> None:
+        if self._waiting:
+            with _writable(self._file.parent), self._file.open("ab") as file:
+                file.write(self._waiting.tobytes())
+            del self._waiting[:]
+
+
+class LedgerRun(msgspec.Struct):
+    """A run of a ledger: how it started and ended (None: it was killed), and what it published."""
+
+    start: Start
+    end: End | None
+    streams: list[PublishedStream]
+
+
+def read_runs(folder: Path) -> list[LedgerRun]:
+    """Return the runs of a ledger in the order of their starts.
+
+    Raises `UserFacingError` when there is none, or one cannot be read.
+    """
+    files = [file for file in folder.glob("*.json") if not file.name.endswith(".end.json")]
+    if not files:
+        raise UserFacingError(f"the ledger {folder} has no run: start a producer with --ledger.")
+    runs = [_read_run(file) for file in files]
+    return sorted(runs, key=lambda run: run.start.start_wall_ms)
+
+
+def _read_run(file: Path) -> LedgerRun:
+    try:
+        start = msgspec.json.decode(file.read_bytes(), type=Start)
+        end_file = file.with_suffix(".end.json")
+        end = msgspec.json.decode(end_file.read_bytes(), type=End) if end_file.exists() else None
+    except (OSError, msgspec.DecodeError) as error:
+        raise UserFacingError(f"the ledger's file {file} cannot be read: {error}.") from None
+    if start.format_version != FORMAT_VERSION:
+        raise UserFacingError(
+            f"the ledger's file {file} has format {start.format_version}, and this program reads "
+            f"format {FORMAT_VERSION}: remove the volumes, and start again."
+        )
+    streams = _streams(start)
+    if streams.run_id != start.run_id:
+        raise UserFacingError(
+            f"the run {start.run_id} of {file.parent} cannot be drawn again: "
+            "it is of another version of Rackstream."
+        )
+    published = [PublishedStream(plan) for plan in streams.plans]
+    for stream in published:
+        topic = stream.plan.topic
+        rows = file.with_suffix(f".{topic.name}.rows")
+        stream.acknowledged = AcknowledgedRecords.from_bytes(
+            rows.read_bytes() if rows.exists() else b""
+        )
+        if end is not None and (flush := end.flushes.get(topic.name)) is not None:
+            stream.flush = msgspec.json.decode(flush.value, type=topic.record)
+            stream.flush_place = (flush.partition, flush.offset)
+            stream.flush_append_ms = flush.append_ms
+    return LedgerRun(start, end, published)
+
+
+def _streams(start: Start) -> StreamSet:
+    """Return the plans of a run, as it made them."""
+    scenario = start.scenario
+    schedule = make_schedule(
+        rate=scenario.paced_rate,
+        clock_rate=clock_rate(scenario.streams, scenario.racks),
+        now_ms=start.start_wall_ms,
+        duration_s=scenario.duration,
+        count=scenario.count,
+        start_event_ms=start.start_event_ms,
+        time_scale=scenario.time_scale,
+        shape=scenario.shape,
+    )
+    streams = StreamSet(scenario.streams, scenario.make_world(), schedule, scenario.faults)
+    streams.restart(schedule, start.first_sequence)
+    return streams
+
+
+def _replace(file: Path, content: bytes) -> None:
+    temporary = file.with_name(f".{file.name}.tmp")
+    temporary.write_bytes(content + b"\n")
+    temporary.replace(file)

@@ -1,0 +1,139 @@
+"""The ledger gives back the runs that were written to it, also of a producer that was killed."""
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from events.cli import UserFacingError
+from producer.expected.rack_alerts import READING_RULES, AlertSelection
+from producer.expected.topic_contents import PublishedStream, TopicContents
+from producer.expected.truth import truth_rows
+from producer.ledger import Ledger, read_runs
+from producer.pacing.schedule import Schedule, make_schedule
+from producer.scenario import Scenario, load_scenario
+from producer.streams.stream_set import StreamSet, clock_rate
+from tests.builders import T0
+from tests.unit.clickstream import Topics
+
+FAULTS = (
+    "overheating=4,start_s=2,length_s=6,every_s=15",
+    "late=0.03",
+    "duplicate=0.05",
+    "malformed=0.01",
+    "orphan=0.1",
+)
+FIRST_SEQUENCE = 77
+
+
+def scenario() -> Scenario:
+    options = {"streams": ["racks", "clicks", "actions"], "count": 2500, "time_scale": 60.0}
+    return load_scenario(None, options, list(FAULTS))
+
+
+def streams_of(plan: Scenario, start_ms: int) -> tuple[Schedule, StreamSet]:
+    schedule = make_schedule(
+        rate=plan.paced_rate,
+        clock_rate=clock_rate(plan.streams, plan.racks),
+        now_ms=start_ms,
+        lead_ms=200,
+        count=plan.count,
+        time_scale=plan.time_scale,
+    )
+    streams = StreamSet(plan.streams, plan.make_world(), schedule, plan.faults)
+    streams.restart(schedule, FIRST_SEQUENCE)
+    return schedule, streams
+
+
+def write_run(folder: Path, start_ms: int, *, killed: bool = False) -> list[PublishedStream]:
+    """Write a run whose records a topic in memory acknowledges, and return what it published."""
+    plan = scenario()
+    schedule, streams = streams_of(plan, start_ms)
+    ledger = Ledger(folder, plan, schedule, streams, FIRST_SEQUENCE)
+    sent = Topics(streams).sent
+    for stream in sent:
+        add = ledger.adder(stream.plan.topic)
+        for row in stream.acknowledged.rows().tolist():
+            add(*row)
+        if not killed:
+            key, stream.flush = stream.plan.flush_record(start_ms + 10**6)
+            stream.flush_place = (zlib.crc32(key.encode()) % 4, 10**6)
+            stream.flush_append_ms = start_ms + 10**6
+    ledger.write()
+    if not killed:
+        ledger.end({"sent": 2500}, sent)
+    return sent
+
+
+def truth(sent: list[list[PublishedStream]]) -> bytes:
+    contents = [TopicContents(runs) for runs in zip(*sent, strict=True)]
+    rows = truth_rows(contents, AlertSelection(READING_RULES))
+    return msgspec.json.encode(rows, order="sorted")
+
+
+def test_the_truth_of_a_ledger_is_that_of_the_runs_in_it(tmp_path: Path) -> None:
+    later = write_run(tmp_path, T0 + 10**7, killed=True)
+    first = write_run(tmp_path, T0)
+    runs = read_runs(tmp_path)
+    assert [run.end is None for run in runs] == [False, True], "in the order of their starts"
+    assert runs[0].end is not None
+    assert runs[0].end.summary == {"sent": 2500}
+    assert truth([run.streams for run in runs]) == truth([first, later])
+    flushes = [[stream.flush for stream in run.streams] for run in runs]
+    assert flushes == [[stream.flush for stream in first], [None] * len(later)]
+    places = [stream.flush_place for stream in runs[0].streams]
+    assert places == [stream.flush_place for stream in first]
+
+
+def test_a_row_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    (stream, *_) = write_run(tmp_path, T0, killed=True)
+    file = tmp_path / f"{stream.plan.run_id}.rack-readings.rows"
+    file.write_bytes(file.read_bytes()[:-7])
+    (run,) = read_runs(tmp_path)
+    found, expected = run.streams[0].acknowledged.rows(), stream.acknowledged.rows()
+    assert found.tolist() == expected[:-1].tolist()
+
+
+def test_rows_reach_the_disk_before_the_run_ends(tmp_path: Path) -> None:
+    plan = scenario()
+    schedule, streams = streams_of(plan, T0)
+    ledger = Ledger(tmp_path, plan, schedule, streams, FIRST_SEQUENCE)
+    add = ledger.adder(streams.plans[0].topic)
+    for number in range(5000):
+        add(number, 0, 0, number, T0)
+    (run,) = read_runs(tmp_path)
+    assert 3000 < len(run.streams[0].acknowledged) < 5000
+    ledger.write_sometimes()
+    (run,) = read_runs(tmp_path)
+    assert len(run.streams[0].acknowledged) == 5000
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda text: text[:-20], "cannot be read: "),
+        (lambda text: text.replace('"format_version":1', '"format_version":9'), "has format 9, "),
+        (lambda text: text.replace('"seed":1', '"seed":2'), "is of another version"),
+    ],
+    ids=["cut off", "another format", "drawn otherwise"],
+)
+def test_a_ledger_that_cannot_be_read_is_named(
+    tmp_path: Path, change: Callable[[str], str], sentence: str
+) -> None:
+    (stream, *_) = write_run(tmp_path, T0)
+    file = tmp_path / f"{stream.plan.run_id}.json"
+    file.write_text(change(file.read_text()))
+    with pytest.raises(UserFacingError, match=sentence):
+        read_runs(tmp_path)
+
+
+def test_no_run_and_no_folder_are_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserFacingError, match="has no run: start a producer with --ledger"):
+        read_runs(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    plan = scenario()
+    schedule, streams = streams_of(plan, T0)
+    with pytest.raises(UserFacingError, match=r"cannot be written .*correct --ledger"):
+        Ledger(tmp_path / "file", plan, schedule, streams, FIRST_SEQUENCE)
