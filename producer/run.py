@@ -147,7 +147,7 @@ def run(
         counts, seconds, lag = _publish(
             streams, adders, settings, publisher, progress, recorder, stop, scenario.duration, book
         )
-        if flush or book:
+        if flush:
             _send_flush(published, settings, publisher, stop)
     summary = {
         "sent": publisher.sent,

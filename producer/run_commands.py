@@ -82,9 +82,8 @@ def run_command(
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="Append what the broker acknowledges to the ledger in this folder, for a verdict "
-            "on any number of runs. At its end the run sends a record per topic with the current "
-            "time.",
+            help="Append what the broker acknowledges to the ledger in this folder. It holds any "
+            "number of runs, and a run of any length.",
             show_default=False,
         ),
     ] = None,

@@ -18,13 +18,14 @@ from events.inventory import read_inventory
 from events.records import RackReading
 from events.rules import LostSignal, Overheating, Rules, SilentSensor, WeakSignal, read_rules
 from events.times import duration_ms, now_ms, to_ms
-from events.topics import RACK_READINGS
+from events.topics import RACK_READINGS, USER_ACTIONS
 from producer.expected.oracles.lost_signal import lost_signal_alerts
 from producer.expected.oracles.overheating import overheating_alerts
 from producer.expected.oracles.rack_temperature import temperature_windows
 from producer.expected.oracles.rule_lookup import rule_lookup
 from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
+from producer.ledger import LedgerRun, read_runs
 from tests.support import Kafka, Record, above, eventually, free_port, kill, program, run
 
 pytestmark = pytest.mark.full
@@ -77,6 +78,7 @@ def truth(path: Path) -> dict[str, list[dict[str, Any]]]:
     }
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
+        row.pop("decidable_time", None)  # tests/unit/test_producer_truth.py checks it
         rows[row.pop("kind")].append(row)
     return rows
 
@@ -337,3 +339,40 @@ def test_the_list_of_faults_and_the_inventory_need_no_broker(tmp_path: Path) -> 
     path = tmp_path / "racks.jsonl"
     assert run("producer", "world", "--inventory", path, "--racks=12").returncode == 0
     assert len(read_inventory(path)) == 12
+
+
+def not_in_ledger(kafka: Kafka, runs: list[LedgerRun]) -> int:
+    """Return how many records the topics hold that the runs do not; what they hold is right."""
+    missing = 0
+    for topic in (RACK_READINGS, USER_ACTIONS):
+        records = {(r.partition, r.offset): r for r in kafka.read_all(topic)}
+        streams = [one for run in runs for one in run.streams if one.plan.topic == topic]
+        for stream in streams:
+            rows = stream.acknowledged.rows()
+            values = stream.plan.values(rows[:, 0])
+            for (*_, partition, offset, append_ms), value in zip(
+                rows.tolist(), values, strict=True
+            ):
+                record = records.pop((partition, offset))
+                assert (record.timestamp_ms, record.value) == (append_ms, value)
+        missing += len(records)
+    return missing
+
+
+def test_a_ledger_has_all_of_a_run_and_of_a_killed_run_all_but_the_last_moment(
+    topics: Kafka, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger"
+    command = ["producer", "run", "--rate=1000", "--racks=30", *FAULTS, f"--ledger={ledger}"]
+    missing = []
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        before = len(topics.read_all(RACK_READINGS))
+        output = tmp_path / number.name
+        with program(*command, "--streams=racks,actions", env=topics.env, output=output) as running:
+            eventually(lambda: len(topics.read_all(RACK_READINGS)), above(before + 1000))
+            assert kill(running, number) == (0 if number == signal.SIGTERM else -number)
+        missing.append(not_in_ledger(topics, read_runs(ledger)))
+    assert [run.end is None for run in read_runs(ledger)] == [False, True]
+    ordered, killed = missing
+    assert ordered == 0
+    assert killed < 2000, "the records of a moment"
