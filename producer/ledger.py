@@ -15,10 +15,11 @@ sent. The rows take 40 bytes per record, a fifth of what the topic takes.
 
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -36,6 +37,8 @@ BUFFERED_INTEGERS = 8 * 1024
 """How many integers of a topic wait in memory before they are written."""
 WRITE_EVERY_S = 0.5
 """How long they wait at most."""
+MARGIN_S = 120.0
+"""By how much a record of a killed run may have been appended later than it was due."""
 
 
 class Start(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -223,3 +226,62 @@ def _replace(file: Path, content: bytes) -> None:
     temporary = file.with_name(f".{file.name}.tmp")
     temporary.write_bytes(content + b"\n")
     temporary.replace(file)
+
+
+class TopicRecord(NamedTuple):
+    """A record as a topic holds it; the append time is in epoch ms."""
+
+    partition: int
+    offset: int
+    append_ms: int
+    value: bytes
+
+
+def add_unnoted(
+    runs: Sequence[LedgerRun], topic: Topic, records: Iterable[TopicRecord]
+) -> list[TopicRecord]:
+    """Add what killed runs had sent to a topic and not yet noted; return what is of no run.
+
+    In: all records of the topic. A record that no ledger has is one of a killed run if that run
+    would have sent its value then. A run without a kill has noted all of its records.
+    """
+    noted: set[tuple[int, int]] = set()
+    for stream in _streams_of(runs, topic):
+        noted.update(map(tuple, stream.acknowledged.rows()[:, 2:4].tolist()))
+        if stream.flush_place is not None:
+            noted.add(stream.flush_place)
+    unknown = [record for record in records if (record.partition, record.offset) not in noted]
+    for run in runs:
+        if run.end is None and unknown:
+            for stream in _streams_of([run], topic):
+                unknown = _add_from_plan(stream, unknown)
+    return unknown
+
+
+def _streams_of(runs: Sequence[LedgerRun], topic: Topic) -> list[PublishedStream]:
+    return [stream for run in runs for stream in run.streams if stream.plan.topic == topic]
+
+
+def _add_from_plan(stream: PublishedStream, unknown: Sequence[TopicRecord]) -> list[TopicRecord]:
+    """Add the records that the plan would have sent at about their time; return the others."""
+    start_ms = stream.plan.schedule.start_wall_ms
+    first_s, last_s = (
+        (edge(record.append_ms for record in unknown) - start_ms) / 1000 for edge in (min, max)
+    )
+    planned: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
+    for batch in stream.plan.batches():
+        if len(batch.slots) and batch.due_s[0] > last_s + MARGIN_S:
+            break
+        if len(batch.slots) and batch.due_s[-1] >= first_s - MARGIN_S:
+            rows = zip(batch.values, batch.numbers.tolist(), batch.flags.tolist(), strict=True)
+            for value, number, flags in rows:
+                planned[value].append((number, flags))
+    others = []
+    for record in unknown:
+        if found := planned.get(record.value):
+            number, flags = found.pop(0) if len(found) > 1 else found[0]
+            place = record.partition, record.offset, record.append_ms
+            stream.acknowledged.add(number, flags, *place)
+        else:
+            others.append(record)
+    return others

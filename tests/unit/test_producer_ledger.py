@@ -9,9 +9,13 @@ import pytest
 
 from events.cli import UserFacingError
 from producer.expected.rack_alerts import READING_RULES, AlertSelection
-from producer.expected.topic_contents import PublishedStream, TopicContents
+from producer.expected.topic_contents import (
+    AcknowledgedRecords,
+    PublishedStream,
+    TopicContents,
+)
 from producer.expected.truth import truth_rows
-from producer.ledger import Ledger, read_runs
+from producer.ledger import Ledger, TopicRecord, add_unnoted, read_runs
 from producer.pacing.schedule import Schedule, make_schedule
 from producer.scenario import Scenario, load_scenario
 from producer.streams.stream_set import StreamSet, clock_rate
@@ -94,6 +98,44 @@ def test_a_row_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     (run,) = read_runs(tmp_path)
     found, expected = run.streams[0].acknowledged.rows(), stream.acknowledged.rows()
     assert found.tolist() == expected[:-1].tolist()
+
+
+def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(tmp_path: Path) -> None:
+    write_run(tmp_path, T0)
+    sent = write_run(tmp_path, T0 + 10**6, killed=True)
+    for stream in sent:
+        file = tmp_path / f"{stream.plan.run_id}.{stream.plan.topic.name}.rows"
+        file.write_bytes(file.read_bytes()[: -200 * 5 * 8])
+    runs = read_runs(tmp_path)
+    foreign = TopicRecord(0, 10**7, T0 + 10**6, b"{}")
+    for place, stream in enumerate(sent):
+        records = []
+        for run in (runs[0].streams[place], stream):
+            rows = run.acknowledged.rows()
+            values = run.plan.values(rows[:, 0])
+            shift = 10**8 if run is stream else 0  # the offsets go on in the second run
+            records += [
+                TopicRecord(partition, offset + shift, append_ms, value)
+                for (_, _, partition, offset, append_ms), value in zip(rows, values, strict=True)
+            ]
+        own = runs[1].streams[place]
+        noted = own.acknowledged.rows()
+        own.acknowledged = AcknowledgedRecords()
+        for number, flags, partition, offset, append_ms in noted.tolist():
+            own.acknowledged.add(number, flags, partition, offset + 10**8, append_ms)
+        assert len(noted) == max(0, len(stream.acknowledged) - 200)
+        assert add_unnoted(runs, stream.plan.topic, [*records, foreign]) == [foreign]
+        found = sorted(own.acknowledged.rows().tolist())
+        expected = stream.acknowledged.rows()
+        expected[:, 3] += 10**8
+        unlike = [
+            pair
+            for pair in zip(found, sorted(expected.tolist()), strict=True)
+            if (pair[0][0], *pair[0][2:]) != (pair[1][0], *pair[1][2:])
+        ]
+        assert unlike == [], "number, partition, offset and append time"
+        flags = [sorted(rows[:, 1].tolist()) for rows in (own.acknowledged.rows(), expected)]
+        assert flags[0] == flags[1]
 
 
 def test_rows_reach_the_disk_before_the_run_ends(tmp_path: Path) -> None:
