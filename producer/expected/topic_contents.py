@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from events.constants import FUTURE_TOLERANCE
-from events.times import duration_ms
+from events.times import duration_ms, to_ms
 from producer.hashing import Bools, Ints
 from producer.streams.stream_plan import FaultFlag, StreamPlan
 
@@ -82,6 +82,15 @@ class TopicContents:
     def records(self) -> Iterator[Any]:
         """Yield the records that jobs by event time can read, without the flush records."""
         yield from self.drawn(self.rows[~self.malformed & ~self.future])
+
+    def latest_ms(self) -> int:
+        """Return the latest event time that jobs by event time have seen, flush records included.
+
+        It is 0 if they have seen none.
+        """
+        seen = self.event_ms[~self.malformed & ~self.future]
+        flushes = [to_ms(flush.event_time) for flush, _ in self.flushes]
+        return max([0, *flushes, int(seen.max()) if len(seen) else 0])
 
     def too_late(self) -> set[str]:
         """Return the ids of the events beyond the watermark."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from events.constants import FLEET_SCOPE
+from events.constants import CLICKS_WATERMARK, FLEET_SCOPE, IMPRESSIONS_WATERMARK, WATERMARK
 from events.records import DeadLetterReason, RackReading
-from events.times import to_ms, to_text
+from events.times import duration_ms, to_ms, to_text
 from producer.expected.oracles import clickstream
 from producer.expected.oracles.rack_temperature import temperature_windows, window_starts
 from producer.expected.oracles.rows import mark_indeterminate
@@ -48,9 +48,16 @@ def write_truth(
 
 
 def truth_rows(
-    contents: Sequence[TopicContents], selection: AlertSelection | None = None
+    contents: Sequence[TopicContents],
+    selection: AlertSelection | None = None,
+    *,
+    goes_on: bool = False,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the truth by kind, of what some topics contain."""
+    """Return the rows of the truth by kind, of what some topics contain.
+
+    If the clickstream `goes_on`, rows that wait for the watermark are left out. Otherwise its runs
+    have ended with flush records, which have closed everything but what they open themselves.
+    """
     selection = selection or AlertSelection()
     kinds: dict[str, list[dict[str, Any]]] = {}
     by_plan = {type(topic.plans[0]): topic for topic in contents}
@@ -60,7 +67,8 @@ def truth_rows(
     if ReadingPlan in by_plan:
         kinds["window"] = list(_windows(by_plan[ReadingPlan]))
     if ClickPlan in by_plan:
-        kinds["attribution"] = list(_attributions(by_plan[ImpressionPlan], by_plan[ClickPlan]))
+        shown, clicked = by_plan[ImpressionPlan], by_plan[ClickPlan]
+        kinds["attribution"] = list(_attributions(shown, clicked, goes_on=goes_on))
     if ActionPlan in by_plan:
         topic = by_plan[ActionPlan]
         actions, too_late_ids = list(topic.records()), topic.too_late()
@@ -69,14 +77,29 @@ def truth_rows(
             [*actions, *flushes], too_late_ids | {flush.event_id for flush in flushes}
         )
         kinds["action-count"] = list(counts)
-        kinds["session"] = list(clickstream.sessions(actions, too_late_ids))
+        if goes_on:
+            watermark_ms = topic.latest_ms() - duration_ms(WATERMARK)
+            rows = clickstream.sessions([*actions, *flushes], too_late_ids, watermark_ms)
+        else:
+            rows = clickstream.sessions(actions, too_late_ids)
+        kinds["session"] = list(rows)
         kinds["total"] = list(clickstream.totals(actions, too_late_ids))
     return kinds
 
 
-def _attributions(shown: TopicContents, clicked: TopicContents) -> Iterator[dict[str, Any]]:
+def _attributions(
+    shown: TopicContents, clicked: TopicContents, *, goes_on: bool
+) -> Iterator[dict[str, Any]]:
     too_late_ids = shown.too_late() | clicked.too_late()
-    return clickstream.attributions(shown.records(), clicked.records(), too_late_ids)
+    if not goes_on:
+        return clickstream.attributions(shown.records(), clicked.records(), too_late_ids)
+    watermark_ms = min(  # the slower topic counts
+        shown.latest_ms() - duration_ms(IMPRESSIONS_WATERMARK),
+        clicked.latest_ms() - duration_ms(CLICKS_WATERMARK),
+    )
+    impressions = chain(shown.records(), (flush for flush, _ in shown.flushes))
+    clicks = chain(clicked.records(), (flush for flush, _ in clicked.flushes))
+    return clickstream.attributions(impressions, clicks, too_late_ids, watermark_ms)
 
 
 def _dead_letters(contents: TopicContents) -> Iterator[dict[str, Any]]:

@@ -92,6 +92,19 @@ def test_an_impression_without_a_click_has_one_row() -> None:
     assert list(attributions([], [click("orphan", "i", 0)])) == []
 
 
+def test_an_impression_without_a_click_has_its_row_when_the_watermark_passes_its_hour() -> None:
+    shown = [impression("a"), impression("b", 1), impression("c", 2), impression("d", -HOUR)]
+    watermark_ms = DAY0 + HOUR + 1
+    rows = attributions(shown, [click("k", "c", 5)], watermark_ms=watermark_ms)
+    assert pairs(rows) == {
+        ("a", None, None, False),
+        ("b", None, None, True),  # at the very moment
+        ("c", "k", 0.003, False),  # a pair comes at once
+        ("d", None, None, False),
+    }
+    assert pairs(attributions(shown, [], watermark_ms=DAY0)) == {("d", None, None, True)}
+
+
 def test_copies_of_impressions_and_clicks_count_once() -> None:
     shown, clicked = impression("i"), click("c", "i", 5)
     assert pairs(attributions([shown, shown], [clicked, clicked, clicked])) == {
@@ -143,6 +156,20 @@ def test_a_gap_of_half_an_hour_and_a_millisecond_ends_a_session() -> None:
     later = action("2", 30)
     later.event_time = to_text(DAY0 + 30 * MINUTE + 1)
     assert [row["action_count"] for row in sessions([action("1", 0), later])] == [1, 1]
+
+
+def test_a_session_is_written_when_the_watermark_passes_its_end() -> None:
+    actions = [action("a", 0), action("b", 10), action("c", 60), action("d", 5, "w")]
+
+    def ends(watermark: float) -> list[tuple[str, float, bool]]:
+        rows = sessions(actions, watermark_ms=DAY0 + int(watermark * MINUTE))
+        return [(user, end, either) for user, _, end, _, _, either in spans(rows)]
+
+    assert ends(34.9) == []
+    assert ends(35) == [("w", 35, True)]
+    assert ends(39.9) == [("w", 35, False)]
+    assert ends(89.9) == [("u", 40, False), ("w", 35, False)]
+    assert ends(91) == [("u", 40, False), ("u", 90, False), ("w", 35, False)]
 
 
 def test_a_session_is_of_one_user_and_sums_distinct_purchases() -> None:

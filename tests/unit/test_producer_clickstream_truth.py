@@ -1,6 +1,7 @@
 """The truth of a clickstream run: acknowledged records only, with indeterminate rows marked."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ from events import topics
 from events.times import to_ms
 from producer.expected.oracles.clickstream import action_counts, attributions, sessions, totals
 from producer.expected.oracles.rows import Row
-from producer.expected.truth import write_truth
+from producer.expected.topic_contents import TopicContents
+from producer.expected.truth import truth_rows, write_truth
 from producer.scenario import load_scenario
 from producer.streams.stream_plan import FaultFlag
 from tests.builders import T0
-from tests.unit.clickstream import HOUR, Topics, decoded, streams_of
+from tests.unit.clickstream import HOUR, MINUTE, Topics, decoded, streams_of
 
 FAULTS = (
     "late=0.02,max_s=400",
@@ -225,3 +227,30 @@ def test_the_join_scenario_has_the_documented_size_and_faults() -> None:
         0.01,
         0.01,
     )
+
+
+def test_a_clickstream_that_goes_on_lacks_the_rows_that_wait_for_the_watermark() -> None:
+    """Its events span four hours; what the last ones of them open stays open."""
+    memory = Topics(streams_of(["clicks", "actions"], count=COUNT, time_scale=SCALE))
+    contents = [TopicContents([stream]) for stream in memory.sent]
+    ended, open_ = (truth_rows(contents, goes_on=goes_on) for goes_on in (False, True))
+    impressions, clicks, actions = (
+        max(to_ms(record.event_time) for record in memory.records(topic))
+        for topic in (topics.AD_IMPRESSIONS, topics.AD_CLICKS, topics.USER_ACTIONS)
+    )
+    joined_ms = min(impressions - 2 * HOUR, clicks - 3 * HOUR)
+    due: dict[str, Callable[[Row], bool]] = {
+        "attribution": lambda row: (
+            row["click_id"] is not None or to_ms(row["impression_time"]) + HOUR <= joined_ms
+        ),
+        "session": lambda row: to_ms(row["session_end"]) <= actions - 10 * MINUTE,
+        "total": lambda _: True,
+        "action-count": lambda _: True,
+        "dead-letter": lambda _: True,
+    }
+    assert open_.keys() == ended.keys() == due.keys()
+    for kind, is_due in due.items():
+        assert [{**row, "either": None} for row in open_[kind]] == [
+            {**row, "either": None} for row in ended[kind] if is_due(row)
+        ]
+    assert all(0 < len(open_[kind]) < len(ended[kind]) for kind in ("attribution", "session"))

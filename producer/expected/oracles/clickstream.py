@@ -12,6 +12,10 @@ depends on one is indeterminate (`"either": true`), and each row that may come o
   more than six such actions, only those with all and with none of them are listed; what comes out
   lies between the start and the end of the longest listed one.
 
+A row that comes only when the watermark has passed its end is left out if it has not: an impression
+without a click, and a session. `watermark_ms` is the final watermark, None if it has passed all. A
+row that ends at that very moment is indeterminate.
+
 A user with a late purchase has one total, which counts all of them: a job with bounded state
 cannot tell whether so late a purchase is a copy. `truth` leaves out events that are too far ahead
 of their append time, as every job does.
@@ -40,6 +44,7 @@ def attributions(
     impressions: Iterable[AdImpression],
     clicks: Iterable[AdClick],
     too_late_ids: Collection[str] = (),
+    watermark_ms: int | None = None,
 ) -> Iterator[Row]:
     """Yield a row for each distinct click of each distinct impression, or one without a click."""
     clicks_on: dict[str, list[AdClick]] = defaultdict(list)
@@ -55,11 +60,19 @@ def attributions(
                 _attribution(impression, click), indeterminate or click.event_id in too_late_ids
             )
         for_sure = [click for click in joined if click.event_id not in too_late_ids]
-        if indeterminate or not for_sure:
-            yield mark_indeterminate(_attribution(impression, None), indeterminate or bool(joined))
+        last_click_ms = to_ms(impression.event_time) + CLICK_WITHIN_MS
+        if (indeterminate or not for_sure) and not _is_open(last_click_ms, watermark_ms):
+            yield mark_indeterminate(
+                _attribution(impression, None),
+                indeterminate or bool(joined) or last_click_ms == watermark_ms,
+            )
 
 
-def sessions(actions: Iterable[UserAction], too_late_ids: Collection[str] = ()) -> Iterator[Row]:
+def sessions(
+    actions: Iterable[UserAction],
+    too_late_ids: Collection[str] = (),
+    watermark_ms: int | None = None,
+) -> Iterator[Row]:
     """Yield the sessions of each user: distinct actions at most 30 minutes apart."""
     by_user: dict[str, list[UserAction]] = defaultdict(list)
     for action in _distinct(actions):
@@ -72,8 +85,11 @@ def sessions(actions: Iterable[UserAction], too_late_ids: Collection[str] = ()) 
             rows: list[Row] = []
             for counted in chain.from_iterable(combinations(maybe, size) for size in sizes):
                 for session in _sessions([*sure, *counted]):
-                    row = mark_indeterminate(_session(session), bool(maybe))
-                    if row not in rows:
+                    end_ms = to_ms(session[-1].event_time) + SESSION_GAP_MS
+                    row = mark_indeterminate(
+                        _session(session), bool(maybe) or end_ms == watermark_ms
+                    )
+                    if row not in rows and not _is_open(end_ms, watermark_ms):
                         rows.append(row)
             yield from rows
 
@@ -113,6 +129,10 @@ def action_counts(
             "action_count": len(event_ids),
         }
         yield mark_indeterminate(row, any(event_id in too_late_ids for event_id in event_ids))
+
+
+def _is_open(end_ms: int, watermark_ms: int | None) -> bool:
+    return watermark_ms is not None and end_ms > watermark_ms
 
 
 def _distinct(events: Iterable[_Some]) -> list[_Some]:
