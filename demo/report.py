@@ -46,9 +46,10 @@ def show(
     console: Console, truth: Truth, actual: Actual, verdict: Verdict, first_alert_s: float | None
 ) -> None:
     """Print the table, what is missing or wrong, and the conclusion."""
-    table = Table("", "expected", "actual", "missing", "wrong", "delay p50", "max", box=SIMPLE)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = Table(box=SIMPLE, collapse_padding=True)
+    table.add_column("", no_wrap=True)
+    for heading in ("expected", "actual", "missing", "wrong", "delay p50", "max"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for name, compared in verdict.by_name.items():
         counts = (compared.expected, compared.actual, len(compared.missing), len(compared.wrong))
         table.add_row(

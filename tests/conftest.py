@@ -41,6 +41,7 @@ LONG_FILES = (
     "test_alerting_incident_topic.py",
     "test_rule_jobs.py",
     "test_dead_letters.py",
+    "test_driver_faults.py",
     "test_driver_status.py",
     "test_jobs.py",
     "test_loadtest.py",

@@ -3,7 +3,13 @@
 import re
 
 _TOPIC_IS_MISSING = ("UnknownTopicOrPartition", "UNKNOWN_TOPIC")
-_RECORDS_ARE_GONE = ("KAFKA_DATA_LOSS", "OffsetOutOfRange", "FAIL_ON_DATA_LOSS")
+_RECORDS_ARE_GONE = (
+    "KAFKA_DATA_LOSS",
+    "OffsetOutOfRange",
+    "FAIL_ON_DATA_LOSS",
+    "Some data may have been lost because they are not available in Kafka any more",
+)
+_UNWRITABLE = ("Permission denied", "Read-only file system", "is not a directory")
 _STATE_DOES_NOT_FIT = (
     "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
     "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
@@ -35,7 +41,13 @@ def explain(failure: Exception) -> str:
     causes = re.findall(
         r"^(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text, flags=re.MULTILINE
     )
-    return causes[-1] if causes else text.partition("\n")[0] or repr(failure)
+    cause = causes[-1] if causes else text.partition("\n")[0] or repr(failure)
+    if _has(cause, _UNWRITABLE):
+        return (
+            f"a folder cannot be written ({cause.rstrip('.')}): correct the folder; "
+            "the query continues from its checkpoint."
+        )
+    return cause
 
 
 def names_a_missing_topic(failure: Exception) -> bool:

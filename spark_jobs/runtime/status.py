@@ -101,10 +101,8 @@ def _query_problems(query: QueryStatus, at_ms: int) -> Iterator[str]:
         return
     stuck_s = stuck_for_s(query, at_ms)
     if stuck_s > longest_stall_s(query):
-        what = "ended no batch"
-        if query.trigger != Trigger.REAL_TIME:
-            what += " while records wait"
-        yield f"{query.name} has {what} for {duration(stuck_s)}."
+        although = "" if query.trigger == Trigger.REAL_TIME else ", although records wait"
+        yield f"{query.name} has ended no batch for {duration(stuck_s)}{although}."
 
 
 def stuck_for_s(query: QueryStatus, at_ms: int) -> float:

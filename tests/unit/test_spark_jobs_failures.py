@@ -24,6 +24,16 @@ from spark_jobs.runtime.failures import explain, is_permanent, names_a_missing_t
             "it continues from its checkpoint.",
         ),
         (
+            "Destination exists and is not a directory: /c/offsets\n\tat a.B.c(B.scala:1)",
+            "a folder cannot be written (Destination exists and is not a directory: /c/offsets): "
+            "correct the folder; the query continues from its checkpoint.",
+        ),
+        (
+            "Caused by: java.nio.file.AccessDeniedException: /c/x: Permission denied",
+            "a folder cannot be written (java.nio.file.AccessDeniedException: /c/x: Permission "
+            "denied): correct the folder; the query continues from its checkpoint.",
+        ),
+        (
             "Job aborted\n=== Streaming Query ===\n\tat a.B.c(B.scala:1)\n"
             "Caused by: org.apache.spark.SparkException: Task failed\n\tat a.B.c(B.scala:2)\n"
             "Caused by: java.lang.ArithmeticException: / by zero\n\tat a.B.c(B.scala:3)",
@@ -44,6 +54,11 @@ def test_a_failure_that_says_nothing_is_still_explained() -> None:
     ("failure", "permanent", "missing_topic"),
     [
         ("[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost", True, False),
+        (
+            "Some data may have been lost because they are not available in Kafka any more; either",
+            True,
+            False,
+        ),
         (
             "kafka.clients.consumer.OffsetOutOfRangeException: Fetch position",
             True,

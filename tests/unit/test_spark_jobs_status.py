@@ -187,7 +187,7 @@ def test_a_micro_batch_query_is_stuck_after_five_batches_in_which_records_wait(
     recorder.on_topics({"user-actions": 11})
     assert problems_after(recorder, clock, 50) == []
     assert problems_after(recorder, clock, 1) == [
-        f"{NAME} has ended no batch while records wait for 51 s."
+        f"{NAME} has ended no batch for 51 s, although records wait."
     ]
     recorder.on_progress(progress(11))
     assert problems_after(recorder, clock, 3600) == []
