@@ -66,7 +66,7 @@ def compare_clickstream(
 
 
 def compare_attributions(truth: Sequence[Row], actual: Sequence[Row]) -> dict[str, Comparison]:
-    """Compare the impressions with a click, and those without."""
+    """Compare the clicked and the unclicked impressions."""
     either = {(row["impression_id"], row["click_id"]) for row in truth if row.get("either")}
 
     def is_either(row: Row) -> bool:
@@ -75,8 +75,8 @@ def compare_attributions(truth: Sequence[Row], actual: Sequence[Row]) -> dict[st
     clicked, not_clicked = _by_click(truth)
     actual_clicked, actual_not_clicked = _by_click(actual)
     return {
-        "impressions with a click": _compare(clicked, actual_clicked, _ATTRIBUTION, (), is_either),
-        "impressions without a click": _compare(
+        "clicked impressions": _compare(clicked, actual_clicked, _ATTRIBUTION, (), is_either),
+        "unclicked impressions": _compare(
             not_clicked, actual_not_clicked, _ATTRIBUTION, (), is_either
         ),
     }

@@ -46,7 +46,7 @@ def show(
     console: Console, truth: Truth, actual: Actual, verdict: Verdict, first_alert_s: float | None
 ) -> None:
     """Print the table, what is missing or wrong, and the conclusion."""
-    table = Table(box=SIMPLE, collapse_padding=True)
+    table = Table(box=SIMPLE, collapse_padding=True, pad_edge=False)
     table.add_column("", no_wrap=True)
     for heading in ("expected", "actual", "missing", "wrong", "delay p50", "max"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -59,7 +59,7 @@ def show(
             style="" if compared.passed else "bold red",
         )
     if early := verdict.delays.before_first_batch:
-        label = "due before the first batch"
+        label = "due before first batch"
         table.add_row(label, "", f"{early.alerts:,}", "", "", *_delay_cells(early), style="dim")
     console.print(table)
     summary = truth.summary

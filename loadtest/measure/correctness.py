@@ -11,7 +11,7 @@ from loadtest.plan import PointSettings
 from spark_jobs.registry import JOBS
 
 Row = Mapping[str, Any]
-_ONLY_CLOSED = ("session", "impressions without a click")
+_ONLY_CLOSED = ("session", "unclicked impressions")
 """Outputs that come only after flush records."""
 _RESULT_CHANGING = (
     "--window",
@@ -71,7 +71,7 @@ def _clickstream(
     actual["action-count"] = last(actual["action-count"], ("window_start", "action"))
     compared = compare_clickstream(expected, actual)
     names = {
-        "attribution": ("impressions with a click", "impressions without a click"),
+        "attribution": ("clicked impressions", "unclicked impressions"),
         "session": ("sessions",),
         "total": ("user totals",),
         "action-count": ("action counts",),

@@ -26,7 +26,7 @@ OPTIONS = (
 def table_of(text: str) -> dict[str, list[int]]:
     """Return the numbers of each row of a demo's table: expected, actual, missing, wrong."""
     count, delays = r" +([\d,]+)", r"(?: +[\d.]+ s){0,2}"
-    rows = re.findall(rf"^ +(\w.*?){4 * count}{delays} *$", text, re.MULTILINE)
+    rows = re.findall(rf"^ *(\w.*?){4 * count}{delays} *$", text, re.MULTILINE)
     return {name: [int(cell.replace(",", "")) for cell in cells] for name, *cells in rows}
 
 

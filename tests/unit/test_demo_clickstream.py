@@ -66,8 +66,8 @@ def test_expected_rows_pass_also_when_repeated() -> None:
     actual = {kind: [*rows, *rows] for kind, rows in TRUTH.items()}
     compared = compare_clickstream(TRUTH, actual)
     assert {name: (each.expected, each.actual) for name, each in compared.items()} == {
-        "impressions with a click": (2, 2),
-        "impressions without a click": (1, 1),
+        "clicked impressions": (2, 2),
+        "unclicked impressions": (1, 1),
         "sessions": (2, 2),
         "user totals": (1, 1),
         "action counts": (2, 2),
@@ -77,9 +77,9 @@ def test_expected_rows_pass_also_when_repeated() -> None:
 
 def test_a_changed_row_is_wrong_and_where_its_key_changed_missing() -> None:
     changes: list[tuple[str, int, dict[str, Any], dict[str, tuple[int, int]]]] = [
-        ("attribution", 0, {"seconds_to_click": 8.0}, {"impressions with a click": (1, 1)}),
-        ("attribution", 1, {"click_id": "c9"}, {"impressions with a click": (1, 1)}),
-        ("attribution", 2, {"ad_id": "other"}, {"impressions without a click": (1, 1)}),
+        ("attribution", 0, {"seconds_to_click": 8.0}, {"clicked impressions": (1, 1)}),
+        ("attribution", 1, {"click_id": "c9"}, {"clicked impressions": (1, 1)}),
+        ("attribution", 2, {"ad_id": "other"}, {"unclicked impressions": (1, 1)}),
         ("session", 1, {"action_count": 3}, {"sessions": (1, 1)}),
         ("session", 0, {"amount_total": 7.41}, {"sessions": (1, 1)}),
         ("total", 0, {"amount_total": 7.41}, {"user totals": (0, 1)}),

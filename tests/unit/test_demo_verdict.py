@@ -364,7 +364,7 @@ def test_delays_count_from_when_a_rule_can_decide_and_from_its_jobs_first_batch(
     assert delays.before_first_batch == Delay(2, 5.375, 10.5)
     text = printed(replace(truth(), alerts=expected), outputs_of(truth(), alert_topic=topic))
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "due before the first batch 2 5.4 s 10.5 s" in lines
+    assert "due before first batch 2 5.4 s 10.5 s" in lines
     assert [line for line in lines if line.endswith("2.0 s 2.5 s")] == [
         "lost-signal 4 4 2 2 2.0 s 2.5 s"
     ]

@@ -272,7 +272,7 @@ def test_the_demo_scenario_has_all_its_events_within_a_minute(tmp_path: Path) ->
     truth = truth_of(tmp_path, plan, topic.acknowledged)
     states = Counter(alert["state"] for alert in truth["alert"])
     assert min(states["WARNING"], states["NORMAL"]) >= 10
-    assert len({alert["subject"] for alert in truth["alert"]}) == 2
+    assert len({alert["subject"] for alert in truth["alert"]}) == 2 + 6
     assert min(to_ms(alert["event_time"]) for alert in truth["alert"]) - T0 < 6_000
     rows = TopicContents([PublishedStream(plan, topic.acknowledged)]).rows
     assert np.count_nonzero(rows[:, 1] & FaultFlag.COPY) >= 100
