@@ -263,7 +263,11 @@ def _streams_of(runs: Sequence[LedgerRun], topic: Topic) -> list[PublishedStream
 
 
 def _add_from_plan(stream: PublishedStream, unknown: Sequence[TopicRecord]) -> list[TopicRecord]:
-    """Add the records that the plan would have sent at about their time; return the others."""
+    """Add the records that the plan would have sent at about their time; return the others.
+
+    A run that was killed at its very end has sent its flush record, too.
+    """
+    _, flush = stream.plan.flush_record(0)
     start_ms = stream.plan.schedule.start_wall_ms
     first_s, last_s = (
         (edge(record.append_ms for record in unknown) - start_ms) / 1000 for edge in (min, max)
@@ -279,9 +283,14 @@ def _add_from_plan(stream: PublishedStream, unknown: Sequence[TopicRecord]) -> l
     others = []
     for record in unknown:
         if found := planned.get(record.value):
-            number, flags = found.pop(0) if len(found) > 1 else found[0]
-            place = record.partition, record.offset, record.append_ms
-            stream.acknowledged.add(number, flags, *place)
+            number, flags = found.pop(0)
+            stream.acknowledged.add(
+                number, flags, record.partition, record.offset, record.append_ms
+            )
+        elif f'"{flush.event_id}"'.encode() in record.value and stream.flush is None:
+            stream.flush = msgspec.json.decode(record.value, type=type(flush))
+            stream.flush_place = record.partition, record.offset
+            stream.flush_append_ms = record.append_ms
         else:
             others.append(record)
     return others

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from events.cli import UserFacingError
+from events.records import encode
 from producer.expected.rack_alerts import READING_RULES, AlertSelection
 from producer.expected.topic_contents import (
     AcknowledgedRecords,
@@ -107,7 +108,6 @@ def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(tmp_pat
         file = tmp_path / f"{stream.plan.run_id}.{stream.plan.topic.name}.rows"
         file.write_bytes(file.read_bytes()[: -200 * 5 * 8])
     runs = read_runs(tmp_path)
-    foreign = TopicRecord(0, 10**7, T0 + 10**6, b"{}")
     for place, stream in enumerate(sent):
         records = []
         for run in (runs[0].streams[place], stream):
@@ -124,7 +124,14 @@ def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(tmp_pat
         for number, flags, partition, offset, append_ms in noted.tolist():
             own.acknowledged.add(number, flags, partition, offset + 10**8, append_ms)
         assert len(noted) == max(0, len(stream.acknowledged) - 200)
-        assert add_unnoted(runs, stream.plan.topic, [*records, foreign]) == [foreign]
+        _, flush = stream.plan.flush_record(T0 + 10**7)
+        flushed = TopicRecord(1, 10**9, T0 + 10**7, encode(flush))
+        again = flushed._replace(offset=10**9 + 1)
+        foreign = [TopicRecord(0, 10**7, T0 + 10**6, b"{}"), again]
+        others = add_unnoted(runs, stream.plan.topic, [*records, flushed, *foreign])
+        assert others == foreign
+        assert (own.flush, own.flush_place) == (flush, (1, 10**9))
+        assert own.flush_append_ms == T0 + 10**7
         found = sorted(own.acknowledged.rows().tolist())
         expected = stream.acknowledged.rows()
         expected[:, 3] += 10**8
