@@ -137,7 +137,7 @@ def test_a_program_that_dies_ends_the_demo_and_is_named(tmp_path: Path) -> None:
         last = running.text().splitlines()
     sentence = next(line for line in last if line.startswith("demo: "))
     assert sentence.startswith("demo: the real-time jobs ended by SIGKILL")
-    assert str(running.home / "logs" / "Spark-jobs.log") in sentence
+    assert str(running.home / "logs" / "real-time-jobs.log") in sentence
 
 
 def test_what_a_killed_demo_left_is_ended_by_the_next_and_two_at_once_are_refused(
