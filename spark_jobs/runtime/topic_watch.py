@@ -45,7 +45,7 @@ class TopicWatch:
         while True:
             try:
                 ends = end_offsets(self._admin, self._topics)
-            except KafkaException:
+            except (KafkaException, TimeoutError):
                 self._on_no_answer()
             else:
                 self._on_ends(ends)
@@ -56,7 +56,7 @@ class TopicWatch:
 def end_offsets(admin: AdminClient, topics: Collection[str]) -> dict[str, int]:
     """Return the sum of end offsets of each topic that exists.
 
-    Raises `KafkaException` when the broker does not answer in time.
+    Raises `KafkaException` or `TimeoutError` when the broker does not answer in time.
     """
     known = admin.list_topics(timeout=TIMEOUT_S).topics
     partitions = [
