@@ -20,3 +20,5 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBrok
         if (running := server.find(first.data_dir)) is not None:
             psutil.Process(running.pid).resume()
             running.stop()
+        if first.child is not None:
+            first.child.wait()
