@@ -263,6 +263,15 @@ def read_counts(path: Path) -> Counts:
         return _counts(db)
 
 
+def read_alerts(path: Path) -> list[bytes]:
+    """Return the alerts of a database as JSON objects, each once."""
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+        if schema.is_empty(db):
+            return []
+        schema.check_format(db, path)
+        return [alert.encode() for (alert,) in db.execute("SELECT alert FROM alerts")]
+
+
 def _counts(db: sqlite3.Connection) -> Counts:
     return Counts(
         *db.execute(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
-from alerting.store import Counts, read_counts
+from alerting.store import Counts, read_alerts, read_counts
 from demo.clickstream import KINDS, TOPICS
 from demo.comparison import Row
 from demo.verdict import Actual, Truth
@@ -74,7 +74,10 @@ def _truth_file(path: Path) -> tuple[dict[str, list[Row]], Row]:
 class Outputs:
     """Reads the outputs while they are written, so that little is left to read at the end."""
 
-    def __init__(self, settings: Settings, alert_log: Path, alert_database: Path) -> None:
+    def __init__(
+        self, settings: Settings, alert_database: Path, alert_log: Path | None = None
+    ) -> None:
+        """Without a log, the alerts are those of the database."""
         self._settings = settings
         self._alert_log = alert_log
         self._alert_database = alert_database
@@ -123,17 +126,14 @@ class Outputs:
 
     def has_alerts(self) -> bool:
         """Tell whether alerting has logged an alert."""
-        return self._alert_log.exists() and self._alert_log.stat().st_size > 0
+        log = self._alert_log
+        return log is not None and log.exists() and log.stat().st_size > 0
 
     def actual(self) -> Actual:
         """Return all outputs so far."""
-        # A line that is being written has no end yet.
-        logged = (
-            self._alert_log.read_bytes().rpartition(b"\n")[0] if self._alert_log.exists() else b""
-        )
         counts = self._counts()
         return Actual(
-            _json_lines(logged),
+            self._logged_alerts(),
             counts.malformed,
             counts.repeats,
             self._rows(DEAD_LETTERS),
@@ -144,6 +144,13 @@ class Outputs:
                 for append_ms, *_, value in sorted(self._alert_records)
             ],
         )
+
+    def _logged_alerts(self) -> list[Row]:
+        if self._alert_log is None:
+            return [msgspec.json.decode(alert) for alert in read_alerts(self._alert_database)]
+        # A line that is being written has no end yet.
+        text = self._alert_log.read_bytes() if self._alert_log.exists() else b""
+        return list(_json_lines(text.rpartition(b"\n")[0]))
 
     def _rows(self, topic: Topic) -> list[Row]:
         values = self._all.get(topic.name) or self._last.get(topic.name, {}).values()
