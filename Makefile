@@ -24,7 +24,7 @@ setup: ## Create .venv and fetch the jars; local targets run this first
 
 demo: ## Run everything here without Docker; DURATION=60 stops after 60 seconds, PORT= sets the port
 	@$(PYTHON) setup_env.py --without-cds
-	@$(PY) -m demo
+	@$(PY) -m demo run
 	@$(PY) -m spark_jobs.runtime.cds_archive
 
 test: setup ## Run the quick tier of the tests (5 minutes on two processors)

@@ -1,4 +1,4 @@
-"""`python -m demo`: the whole pipeline on this machine without Docker, then a verdict."""
+"""`python -m demo run`: the whole pipeline on this machine without Docker, then a verdict."""
 
 import fcntl
 import logging
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import producer
-from demo import processes
+from demo import processes, verdict_command
 from demo.environment import ignore_personal_settings
 from demo.run import Demo, Interrupted, Options, Signals
 from events import cli, settings
@@ -27,8 +27,11 @@ app = cli.new_app(
 )
 
 
-@app.command()
-def demo(
+app.add_typer(verdict_command.app)
+
+
+@app.command("run")
+def run_command(
     duration: Annotated[
         float | None,
         typer.Option(

@@ -103,7 +103,7 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the command line; `python -m demo --help` explains each."""
+    """The options of the command line; `python -m demo run --help` explains each."""
 
     scenario_path: Path
     scenario: Scenario
@@ -202,7 +202,7 @@ class Demo:
             shows=True,
         )
         self._others = [_broker_as_child(broker), alerting]
-        with closing(Outputs(self._settings, alert_log, database)) as outputs:
+        with closing(Outputs(self._settings, database, alert_log)) as outputs:
             if self._options.start_jobs_first:
                 for _ in self._programs():
                     self._start_next_jobs()

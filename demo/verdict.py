@@ -36,7 +36,8 @@ class Truth:
     """What the producers' truth files expect; the clickstream's rows by kind, if there is one.
 
     Site outages follow from the alerts, the inventory and the rules that the jobs ran with. The
-    scenario proves nothing unless each of `rules_to_prove` has alerts of both states.
+    scenario proves nothing unless each of `rules_to_prove` has alerts of both states. `inputs`
+    compares what was sent with the input topics, if that is known.
     """
 
     summary: Row
@@ -47,6 +48,7 @@ class Truth:
     inventory: Sequence[InventoryRack] = ()
     rules: Rules = field(default_factory=Rules)
     rules_to_prove: Sequence[str] = RULES
+    inputs: Comparison | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Verdict:
     clickstream: Mapping[str, Comparison]
     delays: Delays
     shortfalls: Sequence[str] = field(default_factory=list)
+    inputs: Comparison | None = None
 
     @property
     def passed(self) -> bool:
@@ -87,6 +90,7 @@ class Verdict:
     def by_name(self) -> dict[str, Comparison]:
         """The comparisons in the order of the report."""
         return {
+            **({"input records": self.inputs} if self.inputs else {}),
             **self.alerts,
             "dead letters": self.dead_letters,
             "rack-temperature windows": self.windows,
@@ -104,6 +108,7 @@ def compare_outputs(truth: Truth, actual: Actual) -> Verdict:
         compare_clickstream(truth.clickstream, actual.clickstream) if truth.clickstream else {},
         alert_delays(alerts, actual.alert_topic, actual.ready_ms),
         shortfalls(truth, alerts),
+        truth.inputs,
     )
 
 

@@ -42,6 +42,7 @@ LONG_FILES = (
     "test_rule_jobs.py",
     "test_dead_letters.py",
     "test_driver_faults.py",
+    "test_verdict.py",
     "test_driver_status.py",
     "test_jobs.py",
     "test_loadtest.py",

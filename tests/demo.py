@@ -89,7 +89,7 @@ def running_demo(
     folder: Path = ROOT,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[RunningDemo]:
-    """Run `python -m demo OPTIONS` in a folder; on leaving, kill all its processes."""
+    """Run `python -m demo run OPTIONS` in a folder; on leaving, kill all its processes."""
     home, output = tmp_path / "home", tmp_path / "output"
     places = {
         "PYTHONPATH": str(ROOT),
@@ -98,7 +98,7 @@ def running_demo(
     }
     with output.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "demo", *options],
+            [sys.executable, "-m", "demo", "run", *options],
             cwd=folder,
             env={**os.environ, **places, **(env or {})},
             stdin=subprocess.DEVNULL,

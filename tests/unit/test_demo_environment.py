@@ -97,6 +97,6 @@ def test_the_demo_ignores_an_env_file_that_would_stop_any_other_program(
         port = holder.getsockname()[1]
         said = run(
             {**personal_environment, "RACKSTREAM_JARS": str((ROOT / jars).resolve())},
-            *("-m", "demo", f"--port={port}"),
+            *("-m", "demo", "run", f"--port={port}"),
         )
     assert f"demo: port {port} is in use by " in said

@@ -127,7 +127,7 @@ def test_a_process_that_ignores_sigterm_is_killed_and_one_of_another_demo_is_not
 
 
 def test_a_short_watermark_is_refused_for_the_clickstream() -> None:
-    done = run("demo", "--watermark=5", "--duration=1")
+    done = run("demo", "run", "--watermark=5", "--duration=1")
     assert done.returncode == 1
     assert done.stderr == "demo: --watermark is for the rules alone: add --no-clickstream.\n"
 

@@ -1,0 +1,141 @@
+"""The truth of all runs of a ledger: what the jobs had to output of everything that was sent."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from demo.clickstream import KINDS
+from demo.comparison import Comparison, Row
+from demo.verdict import Truth
+from events.cli import UserFacingError
+from events.records import InventoryRack
+from events.rules import Rules
+from events.settings import Settings
+from events.times import to_text
+from events.topics import Topic
+from producer.expected.rack_alerts import READING_RULES, AlertSelection
+from producer.expected.topic_contents import TopicContents
+from producer.expected.truth import truth_rows
+from producer.ledger import TopicRecord, add_unnoted, read_runs
+from producer.streams.stream_plan import FaultFlag
+
+RECORDS_PER_READ = 10_000
+READ_TIMEOUT_S = 30.0
+"""How long the broker may take for the next records of a topic."""
+POLL_S = 0.2
+"""A read waits so long for more records than there are."""
+FAULT_COUNTS = {
+    "duplicates": FaultFlag.COPY,
+    "late": FaultFlag.LATE,
+    "too_late": FaultFlag.TOO_LATE,
+    "out_of_order": FaultFlag.OUT_OF_ORDER,
+    "malformed": FaultFlag.MALFORMED,
+}
+"""The counts of a summary, by the fault that each one counts."""
+_JSON = msgspec.json.Encoder(decimal_format="number")
+
+
+def read_ledger_truth(
+    settings: Settings,
+    ledger: Path,
+    inventory: Sequence[InventoryRack],
+    rules: Rules,
+    *,
+    lost_signal_watermark_ms: int,
+) -> Truth:
+    """Return the truth of a ledger's runs; `inputs` compares the ledger with the input topics.
+
+    A record of an input topic is wrong if no run has sent it. It is missing if the broker has
+    acknowledged it and the topic does not hold it.
+    """
+    runs = read_runs(ledger)
+    with_racks = [run for run in runs if "racks" in run.start.scenario.streams]
+    start_ms = min(run.start.start_event_ms for run in with_racks or runs)
+    topics = list(dict.fromkeys(one.plan.topic for run in runs for one in run.streams))
+    held, missing, wrong, contents = 0, list[str](), list[str](), list[TopicContents]()
+    for topic in topics:
+        records = list(read_topic(settings, topic))
+        places = {(record.partition, record.offset) for record in records}
+        others = add_unnoted(runs, topic, records)
+        streams = [one for run in runs for one in run.streams if one.plan.topic == topic]
+        contents.append(TopicContents(streams))
+        acknowledged = {(part, offset) for part, offset in contents[-1].rows[:, 2:4].tolist()}
+        acknowledged |= {one.flush_place for one in streams if one.flush_place is not None}
+        held += len(acknowledged)
+        missing += [_record(topic, *place) for place in sorted(acknowledged - places)]
+        wrong += [f"{_record(topic, each.partition, each.offset)} is of no run" for each in others]
+    selection = AlertSelection(READING_RULES, rules, lost_signal_watermark_ms)
+    rows = truth_rows(contents, selection, goes_on=True)
+    return Truth(
+        _summary(contents, start_ms),
+        rows.get("alert", []),
+        rows["dead-letter"],
+        rows.get("window", []),
+        {kind: _as_json(rows[kind]) for kind in KINDS if kind in rows},
+        inventory,
+        rules,
+        inputs=Comparison(held, held - len(missing) + len(wrong), missing, wrong),
+    )
+
+
+def read_topic(settings: Settings, topic: Topic) -> Iterator[TopicRecord]:
+    """Yield what a topic holds now, partition by partition in their orders.
+
+    Raises `UserFacingError` when the broker does not answer.
+    """
+    name = settings.topic(topic)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.kafka_bootstrap_servers,
+            "group.id": "rackstream-verdict",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        parts = consumer.list_topics(name, timeout=READ_TIMEOUT_S).topics[name].partitions
+        consumer.assign([TopicPartition(name, number, OFFSET_BEGINNING) for number in parts])
+        unread, answered_at = set(parts), time.monotonic()
+        while unread:
+            messages = consumer.consume(RECORDS_PER_READ, timeout=POLL_S)
+            if messages:
+                answered_at = time.monotonic()
+            elif time.monotonic() - answered_at > READ_TIMEOUT_S:
+                raise UserFacingError(
+                    f"the broker at {settings.kafka_bootstrap_servers} has sent nothing of the "
+                    f"topic {name} for {READ_TIMEOUT_S:.0f} s: see whether it runs."
+                )
+            for message in messages:
+                number, error = message.partition() or 0, message.error()
+                if error is None:
+                    place = number, message.offset() or 0, message.timestamp()[1]
+                    yield TopicRecord(*place, message.value() or b"")
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    unread.discard(number)
+    except KafkaException as error:
+        raise UserFacingError(
+            f"no broker answers at {settings.kafka_bootstrap_servers}: {error.args[0].str()}."
+        ) from None
+    finally:
+        consumer.close()
+
+
+def _summary(contents: Sequence[TopicContents], start_ms: int) -> Row:
+    """Return what the report says of all runs together."""
+    flags = np.concatenate([topic.rows[:, 1] for topic in contents])
+    counts = {name: int(np.count_nonzero(flags & flag)) for name, flag in FAULT_COUNTS.items()}
+    return {"acknowledged": len(flags), "start_time": to_text(start_ms), **counts}
+
+
+def _as_json(rows: Sequence[Row]) -> list[Row]:
+    """Return rows as their JSON is read: money is a float, as in the outputs they are held to."""
+    read: list[Row] = msgspec.json.decode(_JSON.encode(rows))
+    return read
+
+
+def _record(topic: Topic, partition: int, offset: int) -> str:
+    return f"record {offset} of partition {partition} of {topic.name}"

@@ -1,0 +1,82 @@
+"""The command `verdict`: judge a pipeline that runs elsewhere, such as in containers."""
+
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from demo import report
+from demo.ledger_truth import read_ledger_truth
+from demo.outputs import Outputs
+from demo.verdict import Truth, compare_outputs
+from events import cli, settings
+from events.constants import LOST_SIGNAL_WATERMARK
+from events.inventory import read_inventory
+from events.rules import Rules, read_rules
+
+QUIET_S = 2.0
+"""The outputs are compared when nothing has come for so long."""
+POLL_S = 0.2
+
+app = typer.Typer()
+
+
+@app.command("verdict")
+def verdict_command(
+    ledger: Annotated[Path, typer.Option(help="The folder of the producers' --ledger.")],
+    inventory: Annotated[Path, typer.Option(help="The racks' inventory, as JSON lines.")],
+    database: Annotated[Path, typer.Option(help="The database of alerting.")],
+    rules: Annotated[
+        Path | None,
+        typer.Option(help="YAML file of the rules that the jobs run with.", show_default=False),
+    ] = None,
+    lost_signal_watermark: Annotated[
+        float, typer.Option(min=0, help="The watermark of the job lost_signal, in seconds.")
+    ] = LOST_SIGNAL_WATERMARK.total_seconds(),
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds without a new output after which it ends.")
+    ] = 60.0,
+) -> None:
+    """Compare all outputs of a pipeline with what its producers have sent.
+
+    End the producers first, and leave the jobs and alerting running: the command waits for the
+    outputs that are still missing. It judges all runs of the ledger together.
+
+    Exit status: 0 if nothing is missing or wrong, and every rule had alerts of both states; else 1.
+    """
+    config = settings.load()
+    if not database.exists():
+        raise cli.UserFacingError(
+            f"there is no database {database}: start python -m alerting run, or correct --database."
+        )
+    racks = read_inventory(inventory)
+    typer.echo("verdict: reading the ledger and the input topics ...", err=True)
+    truth = read_ledger_truth(
+        config,
+        ledger,
+        racks,
+        read_rules(rules, racks) if rules else Rules(),
+        lost_signal_watermark_ms=round(1000 * lost_signal_watermark),
+    )
+    typer.echo("verdict: comparing the outputs ...", err=True)
+    with closing(Outputs(config, database)) as outputs:
+        _wait_for(outputs, truth, wait)
+        actual = outputs.actual()
+    judged = compare_outputs(truth, actual)
+    report.show(Console(highlight=False, soft_wrap=True), truth, actual, judged, None)
+    raise typer.Exit(0 if judged.passed and not judged.shortfalls else 1)
+
+
+def _wait_for(outputs: Outputs, truth: Truth, wait_s: float) -> None:
+    """Return when all outputs are there, or when nothing has come for so long."""
+    began = time.monotonic()
+    while True:
+        outputs.poll(POLL_S)
+        quiet_s = time.monotonic() - max(began, outputs.latest_record_at)
+        if quiet_s >= QUIET_S and compare_outputs(truth, outputs.actual()).passed:
+            return
+        if quiet_s >= max(wait_s, QUIET_S):
+            return
