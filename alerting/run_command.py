@@ -14,7 +14,7 @@ import typer
 
 from alerting import config, consumer
 from alerting.alert_log import LogFile, printable
-from alerting.cli.operator_cli import Database, database_path, duration
+from alerting.cli.operator_cli import Database, database_path
 from alerting.incidents.publisher import IncidentPublisher
 from alerting.incidents.state import NotificationTiming
 from alerting.metrics import AlertingMetrics
@@ -23,6 +23,7 @@ from alerting.notifications.notice import title
 from alerting.status import PROGRAM, StatusRecorder
 from alerting.store import Store, read_counts
 from events import cli, settings, topics
+from events.durations import duration_option
 from events.metrics import MetricsPort, serve_metrics
 from events.status_file import StatusWriter, own_file
 from events.times import now_ms
@@ -32,7 +33,7 @@ app = typer.Typer()
 
 def _duration_option(help_text: str) -> Any:
     """Return an option for a duration such as 30s or 4h, whose value is in milliseconds."""
-    return typer.Option(parser=duration, metavar="DURATION", help=help_text)
+    return typer.Option(parser=duration_option, metavar="DURATION", help=help_text)
 
 
 @app.command()

@@ -12,12 +12,12 @@ from rich.live import Live
 
 from alerting import config
 from alerting.cli import commands, queries, rendering
-from alerting.durations import to_duration_ms, to_duration_text
 from alerting.incidents.repository import acks_of
 from alerting.incidents.state import covering_ack
 from events import settings
 from events.catalog import RuleName
 from events.cli import UserFacingError
+from events.durations import duration_option, to_duration_text
 from events.records import MAX_ID_BYTES, AlertCommand, Incident
 from events.times import now_ms
 
@@ -42,14 +42,6 @@ OneSubject = Annotated[
     str,
     typer.Option(help="A rack, or a site for all of its racks.", show_default=False),
 ]
-
-
-def duration(text: str) -> int:
-    """Parse an option's duration into milliseconds; report invalid text as wrong usage."""
-    try:
-        return to_duration_ms(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 @app.command("list")
@@ -206,7 +198,7 @@ def silence(
         int,
         typer.Option(
             "--for",
-            parser=duration,
+            parser=duration_option,
             metavar="DURATION",
             help="How long, such as 30m, 2h or 1d.",
             show_default=False,

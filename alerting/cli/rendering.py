@@ -8,7 +8,7 @@ from rich.text import Text
 
 from alerting.alert_log import SEVERITY_COLOURS, printable
 from alerting.cli.queries import IncidentDetails, Silence
-from alerting.durations import to_duration_text
+from events.durations import to_duration_text
 from events.records import Incident, IncidentStatus
 from events.times import to_ms, to_text
 

@@ -2,6 +2,8 @@
 
 import re
 
+import typer
+
 UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
 _PATTERN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
 MAX_MS = 3650 * UNITS_MS["d"]
@@ -20,6 +22,14 @@ def to_duration_ms(text: str) -> int:
     if duration_ms > MAX_MS:
         raise ValueError(f"{text!r} is longer than ten years")
     return duration_ms
+
+
+def duration_option(text: str) -> int:
+    """Parse an option's duration into milliseconds; report invalid text as wrong usage."""
+    try:
+        return to_duration_ms(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def to_duration_text(duration_ms: int) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from alerting.durations import to_duration_ms, to_duration_text
+from events.durations import to_duration_ms, to_duration_text
 
 
 def test_a_duration_is_numbers_with_units_or_a_number_of_seconds() -> None:
