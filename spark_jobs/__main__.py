@@ -8,11 +8,15 @@ from spark_jobs import status_commands
 app = cli.new_app(
     "Structured Streaming jobs: each answers one question, from Kafka topics to a Kafka topic."
 )
-is_quick = __name__ == "__main__" and sys.argv[1:2] in (["status"], ["health"])
-if not is_quick:  # those two run every few seconds, and Spark takes seconds to load
+command = sys.argv[1:2] if __name__ == "__main__" else []
+if command not in (["compact"], ["status"], ["health"]):  # Spark takes seconds and 100 MB to load
     from spark_jobs import job_commands
 
     app.add_typer(job_commands.app)
+if command not in (["status"], ["health"]):  # these run every few seconds
+    from spark_jobs import compact_command
+
+    app.add_typer(compact_command.app)
 app.add_typer(status_commands.app)
 
 if __name__ == "__main__":

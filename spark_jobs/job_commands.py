@@ -1,4 +1,4 @@
-"""Commands that load Spark: `list`, `run` and `compact`."""
+"""Commands that load Spark: `list` and `run`."""
 
 from datetime import timedelta
 from functools import partial
@@ -18,7 +18,7 @@ from spark_jobs.runtime import cds_archive, runner
 from spark_jobs.runtime.kafka_io import ReadOptions
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
 from spark_jobs.runtime.triggers import Trigger
-from spark_jobs.storage import compaction, dead_letters
+from spark_jobs.storage import dead_letters
 
 MICRO_BATCH_DELAY = "1 to 4 s"
 """By the rows `quick` of `docs/performance.md`."""
@@ -100,7 +100,8 @@ def run(
         typer.Option(
             min=0,
             help="Length of a real-time batch (default 300), or least time between the starts of "
-            "micro-batches (default 0; 0.5 for silent_sensor, 1 for site_outage, 60 for archive).",
+            "micro-batches (default 0; 0.5 for silent_sensor, 1 for site_outage). archive has "
+            "--archive-seconds.",
         ),
     ] = None,
     records_per_batch: Annotated[
@@ -209,20 +210,3 @@ def run(
         raise typer.Exit(runner.run(configured, config, options, log))
     with with_dead_letters(configured, checkpoint_root, config.topic_prefix, log) as jobs_to_run:
         raise typer.Exit(runner.run(jobs_to_run, config, options, log))
-
-
-@app.command()
-def compact(
-    archive: Annotated[
-        Path, typer.Option(help="The folder that the job archive writes to.")
-    ] = Path(".rackstream/archive"),
-) -> None:
-    """Merge the archive's small files into one file per hour, below `compacted`.
-
-    The job archive may run meanwhile.
-    """
-    for done in compaction.compact(archive):
-        if done.small_files:
-            typer.echo(
-                f"{done.topic}: {done.small_files} files into {done.hours}, {done.records} records"
-            )

@@ -1,5 +1,6 @@
 """The command `run`: its common options, and those of the jobs that are named."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -9,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
+from events.catalog import RULE_JOBS
 from events.cli import UserFacingError
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime.job import ConfiguredJob, Job
@@ -57,13 +59,16 @@ class RunCommand(TyperCommand):
 
 
 def choose_jobs(names: Sequence[str], jobs: Iterable[Job], flags: Sequence[str]) -> list[Job]:
-    """Return the jobs to run; `jobs` are those that the flags `--all…` stand for."""
+    """Return the jobs to run; `jobs` are those that the flags `--all…` stand for.
+
+    Of these the rules come first, as somebody waits for their alerts.
+    """
     if names and flags:
         raise UserFacingError(
             f"{flags[0]} runs all jobs of its kind: leave out {', '.join(names)}, or {flags[0]}."
         )
     if flags:
-        return list(jobs)
+        return sorted(jobs, key=lambda job: job.name not in RULE_JOBS.values())
     if not names:
         raise UserFacingError(
             f"name the jobs to run (`list` shows them), or add {' or '.join(ALL_FLAGS)}."
@@ -132,7 +137,20 @@ def _converted(job: Job, option: Option, value: Any) -> Any:
             f"{option.flag} {value!r} is not known to {job.name}: "
             f"choose {', '.join(others)} or {last}."
         )
+    if option.type is float:
+        return _seconds(option.flag, value)
     return value
+
+
+def _seconds(flag: str, text: str) -> float:
+    """Return a number that is not negative; raise `UserFacingError` for another text."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise UserFacingError(f"{flag} {text!r} is not a number of seconds.")
+    return number
 
 
 def pairs(flag: str, texts: Iterable[str]) -> tuple[tuple[str, str], ...]:

@@ -68,7 +68,8 @@ class Job:
     - `plans` are by trigger; the first trigger is the job's default.
     - `by_event_time`: the job leaves out records too far in the future.
     - `watermark_policy` decides whether the slower (`min`) or the faster source sets the watermark.
-    - `micro_batch_interval` is the least time between the starts of two micro-batches.
+    - `micro_batch_interval` is the least time between the starts of two micro-batches. A job with
+      `choose_interval` takes it from its own options instead, and never from `--batch-seconds`.
     - `real_time_batch_share` is the length of a real-time batch as a share of the usual one. Ending
       a batch takes a second of planning, so two queries should not do it at the same moment.
     - `low_priority`: in Real-time Mode the job gets records up to a second late, and asks the
@@ -92,6 +93,7 @@ class Job:
     watermark_policy: Callable[[Any], str] | None = None
     by_event_time: bool = False
     micro_batch_interval: timedelta = timedelta(0)
+    choose_interval: Callable[[Any], timedelta] | None = None
     real_time_batch_share: float = 1.0
     low_priority: bool = False
     state_partitions: int = 4

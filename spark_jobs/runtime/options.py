@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from events.records import InventoryRack
 
 DEPLOYMENT_SETTING: Final = "deployment setting"
-"""Marks an option that says where something lies, and not what a job computes.
+"""Marks an option that says where or how often something is written, and not what it is.
 
 `run --all…` accepts such an option, and refuses all other options of jobs.
 """

@@ -76,8 +76,11 @@ class RunOptions:
         """Return the number of tasks over which a job's state is spread; 0 for one without."""
         return job.state_partitions and (self.state_partitions or job.state_partitions)
 
-    def batch_for(self, job: Job, trigger: Trigger) -> timedelta:
+    def batch_for(self, configured: ConfiguredJob) -> timedelta:
         """Return the length of a job's batches."""
+        job, job_options, trigger = configured
+        if job.choose_interval:
+            return job.choose_interval(job_options)
         if trigger is not Trigger.REAL_TIME:
             return self.batch or job.micro_batch_interval
         batch = (self.batch or REAL_TIME_BATCH) * job.real_time_batch_share
@@ -242,7 +245,7 @@ def prepare(
     plan, sources = configured.plan, configured.topics_read
     policy = job.watermark_policy(job_options) if job.watermark_policy else "min"
     state_partitions = options.state_partitions_for(job)
-    batch = options.batch_for(job, trigger)
+    batch = options.batch_for(configured)
 
     def prepare_query(
         records: DataFrame,

@@ -38,6 +38,12 @@ class Options(JobOptions):
     archive: Annotated[
         str, "Folder or URL below which each topic has a folder.", DEPLOYMENT_SETTING
     ] = ".rackstream/archive"
+    archive_seconds: Annotated[
+        float,
+        "Least time between the starts of two batches of the archive, instead of --batch-seconds: "
+        "each writes a file per topic.",
+        DEPLOYMENT_SETTING,
+    ] = 60.0
 
 
 def archive_rows(records: DataFrame) -> DataFrame:
@@ -80,6 +86,10 @@ def _landing_folder(options: Options) -> str:
     return f"{options.archive}/landing"
 
 
+def _interval(options: Options) -> timedelta:
+    return timedelta(seconds=options.archive_seconds)
+
+
 JOB = Job(
     name="archive",
     sources=_TOPICS,
@@ -88,7 +98,7 @@ JOB = Job(
     options=Options,
     query_per_source=True,
     output_folder=_landing_folder,
-    micro_batch_interval=timedelta(minutes=1),
+    choose_interval=_interval,
     plans=dict.fromkeys(
         (Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW), Plan("micro-batch", _records, ("append",))
     ),

@@ -95,7 +95,7 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
         return in_progress("ad_attribution", 1) and any(map(in_progress, archived))
 
     clickstream.send(sent, 0, part)
-    with clickstream.running(*live, archive, jobs=JOBS) as process:
+    with clickstream.running(*live, archive, "--archive-seconds=1", jobs=JOBS) as process:
         clickstream.kill_while(process, in_the_middle)
     clickstream.send(sent, part)
     before = len(sent.records)

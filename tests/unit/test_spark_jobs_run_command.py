@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import typer
 
+from events.catalog import RULE_JOBS
 from events.cli import UserFacingError
 from spark_jobs.__main__ import app
 from spark_jobs.registry import JOBS
@@ -131,7 +132,10 @@ def test_the_two_flags_run_each_job_once_by_its_default_trigger(
     real_time, micro_batch, both = (names(jobs) for jobs, _ in started)
     assert set(real_time) == {*REAL_TIME, "dead_letters"}
     assert sorted(real_time + micro_batch) == sorted([*JOBS, "dead_letters"])
-    assert both == [*JOBS, "dead_letters"], "once for topics in real time, once for the others"
+    rules = [job for job in JOBS if job in RULE_JOBS.values()]
+    others = [job for job in JOBS if job not in rules]
+    # The dead letters come twice: once for topics in real time, once for the others.
+    assert both == [*rules, *others, "dead_letters"]
 
     # Some rules that a file can describe have no real-time plan.
     for rule, of_the_first_flag in (

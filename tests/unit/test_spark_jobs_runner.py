@@ -22,7 +22,7 @@ from spark_jobs.registry import JOBS
 from spark_jobs.rules.framework.bucketed_readings import BUCKETS
 from spark_jobs.runtime import runner
 from spark_jobs.runtime.checkpoints import Identity, open_checkpoint
-from spark_jobs.runtime.job import ConfiguredJob
+from spark_jobs.runtime.job import ConfiguredJob, Job
 from spark_jobs.runtime.options import JobOptions, RuleOptions
 from spark_jobs.runtime.runner import (
     RunOptions,
@@ -85,26 +85,32 @@ def test_every_job_can_run_with_each_of_its_triggers_and_its_default_options(nam
         JOBS[name].check(trigger, JOBS[name].options())
 
 
+def of(job: Job, trigger: Trigger) -> ConfiguredJob:
+    """Return a job with its default options."""
+    return ConfiguredJob(job, job.options(), trigger)
+
+
 def test_real_time_batches_are_long_and_micro_batches_follow_at_once() -> None:
     usual, job = RunOptions(), JOBS["overheating"]
-    assert usual.batch_for(job, Trigger.REAL_TIME) == timedelta(minutes=5)
-    assert usual.batch_for(job, Trigger.MICRO_BATCH) == timedelta(0)
+    assert usual.batch_for(of(job, Trigger.REAL_TIME)) == timedelta(minutes=5)
+    assert usual.batch_for(of(job, Trigger.MICRO_BATCH)) == timedelta(0)
     seven = RunOptions(batch=timedelta(seconds=7))
-    assert seven.batch_for(job, Trigger.REAL_TIME) == timedelta(seconds=7)
-    assert usual.batch_for(JOBS["archive"], Trigger.MICRO_BATCH) == timedelta(minutes=1)
+    assert seven.batch_for(of(job, Trigger.REAL_TIME)) == timedelta(seconds=7)
+    assert usual.batch_for(of(JOBS["archive"], Trigger.MICRO_BATCH)) == timedelta(minutes=1)
+    assert seven.batch_for(of(JOBS["archive"], Trigger.MICRO_BATCH)) == timedelta(minutes=1)
 
 
 def test_dead_letters_are_not_urgent_and_their_batches_end_at_other_times() -> None:
     usual, job = RunOptions(), JOBS["dead_letters"]
-    assert usual.batch_for(job, Trigger.REAL_TIME) == timedelta(seconds=270)
-    assert usual.batch_for(job, Trigger.MICRO_BATCH) == timedelta(seconds=2)
+    assert usual.batch_for(of(job, Trigger.REAL_TIME)) == timedelta(seconds=270)
+    assert usual.batch_for(of(job, Trigger.MICRO_BATCH)) == timedelta(seconds=2)
     minute, shortest = (
         RunOptions(batch=timedelta(minutes=1)),
         RunOptions(batch=timedelta(seconds=5)),
     )
-    assert minute.batch_for(job, Trigger.REAL_TIME) == timedelta(seconds=54)
-    assert minute.batch_for(job, Trigger.MICRO_BATCH) == timedelta(minutes=1)
-    assert shortest.batch_for(job, Trigger.REAL_TIME) == timedelta(seconds=5)
+    assert minute.batch_for(of(job, Trigger.REAL_TIME)) == timedelta(seconds=54)
+    assert minute.batch_for(of(job, Trigger.MICRO_BATCH)) == timedelta(minutes=1)
+    assert shortest.batch_for(of(job, Trigger.REAL_TIME)) == timedelta(seconds=5)
 
 
 def test_a_job_reads_its_topics_or_the_one_that_is_chosen() -> None:
