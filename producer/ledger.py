@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -39,6 +39,8 @@ WRITE_EVERY_S = 0.5
 """How long they wait at most."""
 MARGIN_S = 120.0
 """By how much a record of a killed run may have been appended later than it was due."""
+
+Content = TypeVar("Content")
 
 
 class Start(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -160,30 +162,47 @@ class LedgerRun(msgspec.Struct):
     streams: list[PublishedStream]
 
 
+def has_run(folder: Path, streams: Sequence[str]) -> bool:
+    """Tell whether a ledger has a run of these streams; it may have been killed."""
+    return any(_read_start(file).scenario.streams == tuple(streams) for file in _starts(folder))
+
+
 def read_runs(folder: Path) -> list[LedgerRun]:
     """Return the runs of a ledger in the order of their starts.
 
     Raises `UserFacingError` when there is none, or one cannot be read.
     """
-    files = [file for file in folder.glob("*.json") if not file.name.endswith(".end.json")]
+    files = _starts(folder)
     if not files:
         raise UserFacingError(f"the ledger {folder} has no run: start a producer with --ledger.")
     runs = [_read_run(file) for file in files]
     return sorted(runs, key=lambda run: run.start.start_wall_ms)
 
 
-def _read_run(file: Path) -> LedgerRun:
-    try:
-        start = msgspec.json.decode(file.read_bytes(), type=Start)
-        end_file = file.with_suffix(".end.json")
-        end = msgspec.json.decode(end_file.read_bytes(), type=End) if end_file.exists() else None
-    except (OSError, msgspec.DecodeError) as error:
-        raise UserFacingError(f"the ledger's file {file} cannot be read: {error}.") from None
+def _starts(folder: Path) -> list[Path]:
+    return [file for file in folder.glob("*.json") if not file.name.endswith(".end.json")]
+
+
+def _read_start(file: Path) -> Start:
+    start = _read(file, Start)
     if start.format_version != FORMAT_VERSION:
         raise UserFacingError(
             f"the ledger's file {file} has format {start.format_version}, and this program reads "
             f"format {FORMAT_VERSION}: remove the volumes, and start again."
         )
+    return start
+
+
+def _read(file: Path, kind: type[Content]) -> Content:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError) as error:
+        raise UserFacingError(f"the ledger's file {file} cannot be read: {error}.") from None
+
+
+def _read_run(file: Path) -> LedgerRun:
+    start, end_file = _read_start(file), file.with_suffix(".end.json")
+    end = _read(end_file, End) if end_file.exists() else None
     streams = _streams(start)
     if streams.run_id != start.run_id:
         raise UserFacingError(
@@ -242,8 +261,9 @@ def add_unnoted(
 ) -> list[TopicRecord]:
     """Add what killed runs had sent to a topic and not yet noted; return what is of no run.
 
-    In: all records of the topic. A record that no ledger has is one of a killed run if that run
-    would have sent its value then. A run without a kill has noted all of its records.
+    In: all records of the topic, of which few are kept in memory. A record that no ledger has is
+    one of a killed run if that run would have sent its value then. A run without a kill has noted
+    all of its records.
     """
     noted: set[tuple[int, int]] = set()
     for stream in _streams_of(runs, topic):

@@ -17,7 +17,8 @@ from events.metrics import MetricsPort
 from events.times import to_ms
 from producer.expected.rack_alerts import DEFAULT_RULES, parse_rule_names
 from producer.faults import FAULT_TYPES
-from producer.run import run
+from producer.ledger import has_run
+from producer.run import Outcome, run
 from producer.scenario import fault_options, load_scenario
 from producer.streams.stream_set import STREAM_PLANS
 
@@ -87,6 +88,15 @@ def run_command(
             show_default=False,
         ),
     ] = None,
+    history_hours: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="First send so many hours of the past in a minute, unless the ledger has a run "
+            "of the same streams. Needs --ledger.",
+            show_default=False,
+        ),
+    ] = None,
     alerts_of: Annotated[
         str | None,
         typer.Option(
@@ -117,7 +127,7 @@ def run_command(
     """Publish events until --count, --duration, Ctrl-C (exit 130) or SIGTERM (exit 0).
 
     Exit 1 if a delivery failed. The last line of stdout is a JSON object: what was sent,
-    acknowledged and failed, and how fast.
+    acknowledged and failed, and how fast. A history has such a line of its own before it.
     """
     options: dict[str, Any] = {
         "rate": _rate(rate),
@@ -132,21 +142,33 @@ def run_command(
         raise cli.UserFacingError("a run has either --truth or --ledger: leave one of them out.")
     if truth is None and (alerts_of or rules):
         raise cli.UserFacingError("--alerts-of and --rules apply to the truth file: add --truth.")
-    outcome = run(
-        settings.load().with_metrics_port(metrics_port),
-        load_scenario(scenario, _given(options), fault or []),
-        start_event_ms=_start(start_time),
-        first_sequence=first_sequence,
-        linger_ms=linger_ms,
-        flush=flush,
-        inventory=inventory,
-        truth=truth,
-        ledger=ledger,
-        alerts_of=DEFAULT_RULES if alerts_of is None else parse_rule_names(alerts_of),
-        rules=rules,
-        lost_signal_watermark_s=lost_signal_watermark,
-    )
-    typer.echo(msgspec.json.encode(outcome.summary))
+    if history_hours and ledger is None:
+        raise cli.UserFacingError("--history-hours needs --ledger: add it.")
+    config = settings.load().with_metrics_port(metrics_port)
+    scenarios = [load_scenario(scenario, _given(options), fault or [])]
+    if history_hours and ledger and not has_run(ledger, scenarios[0].streams):
+        scenarios.insert(0, scenarios[0].history(history_hours))
+    for one in scenarios:
+        outcome = run(
+            config,
+            one,
+            start_event_ms=_start(start_time),
+            first_sequence=first_sequence,
+            linger_ms=linger_ms,
+            flush=flush,
+            inventory=inventory,
+            truth=truth,
+            ledger=ledger,
+            alerts_of=DEFAULT_RULES if alerts_of is None else parse_rule_names(alerts_of),
+            rules=rules,
+            lost_signal_watermark_s=lost_signal_watermark,
+        )
+        typer.echo(msgspec.json.encode(outcome.summary))
+        _check(outcome)
+
+
+def _check(outcome: Outcome) -> None:
+    """Raise if a delivery failed; end the command if a signal has asked for it."""
     failed = outcome.summary["failed"]
     if failed:
         raise cli.UserFacingError(
@@ -154,6 +176,8 @@ def run_command(
         )
     if outcome.signal == signal.SIGINT:
         raise KeyboardInterrupt
+    if outcome.signal is not None:
+        raise typer.Exit
 
 
 @app.command("faults")

@@ -17,6 +17,9 @@ from producer.pacing.shape import AnyShape
 from producer.streams.stream_set import Stream, readings_per_second
 from producer.world.racks import MAX_RACKS, World, make_world
 
+HISTORY_S = 60.0
+"""How long it takes to send a history, however many hours it has."""
+
 Rate = Annotated[float, Meta(gt=0)] | Literal["max"]
 
 
@@ -39,6 +42,24 @@ class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     def paced_rate(self) -> float | None:
         """The rate in events per second; None: as fast as possible."""
         return None if self.rate == "max" else self.rate
+
+    def history(self, hours: float) -> "Scenario":
+        """Return the run that sends the last hours of event time in a minute.
+
+        It has as many events in an hour of event time as this scenario. Raises `UserFacingError`
+        if this scenario has no rate.
+        """
+        if self.paced_rate is None:
+            raise UserFacingError("--history-hours needs a rate: give --rate a number.")
+        speed_up = hours * 3600 / HISTORY_S / self.time_scale
+        return msgspec.structs.replace(
+            self,
+            rate=self.paced_rate * speed_up,
+            time_scale=self.time_scale * speed_up,
+            duration=HISTORY_S,
+            count=None,
+            shape=None,
+        )
 
     def make_world(self) -> World:
         """Make the run's world."""

@@ -87,6 +87,21 @@ def truth_rows(
     return kinds
 
 
+def distinct_events(contents: TopicContents) -> list[dict[str, Any]]:
+    """Return each event of a topic once, flush records included.
+
+    It is indeterminate if it or one of its copies came too late.
+    """
+    too_late_ids, seen = contents.too_late(), set[str]()
+    rows = []
+    for event in chain(contents.records(), (flush for flush, _ in contents.flushes)):
+        if event.event_id not in seen:
+            seen.add(event.event_id)
+            row = msgspec.structs.asdict(event)
+            rows.append(mark_indeterminate(row, event.event_id in too_late_ids))
+    return rows
+
+
 def _attributions(
     shown: TopicContents, clicked: TopicContents, *, goes_on: bool
 ) -> Iterator[dict[str, Any]]:

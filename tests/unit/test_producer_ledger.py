@@ -16,7 +16,7 @@ from producer.expected.topic_contents import (
     TopicContents,
 )
 from producer.expected.truth import truth_rows
-from producer.ledger import Ledger, TopicRecord, add_unnoted, read_runs
+from producer.ledger import Ledger, TopicRecord, add_unnoted, has_run, read_runs
 from producer.pacing.schedule import Schedule, make_schedule
 from producer.scenario import Scenario, load_scenario
 from producer.streams.stream_set import StreamSet, clock_rate
@@ -186,3 +186,11 @@ def test_no_run_and_no_folder_are_a_sentence(tmp_path: Path) -> None:
     schedule, streams = streams_of(plan, T0)
     with pytest.raises(UserFacingError, match=r"cannot be written .*correct --ledger"):
         Ledger(tmp_path / "file", plan, schedule, streams, FIRST_SEQUENCE)
+
+
+def test_a_ledger_tells_whether_it_has_a_run_of_the_same_streams(tmp_path: Path) -> None:
+    assert not has_run(tmp_path / "nowhere", ("racks",))
+    write_run(tmp_path, T0, killed=True)
+    streams = scenario().streams
+    assert has_run(tmp_path, streams)
+    assert not has_run(tmp_path, streams[1:] or ("actions",))

@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from events.cli import UserFacingError
 from producer.faults import Duplicate, Late, Overheating
-from producer.scenario import Scenario, load_scenario, parse_fault
+from producer.pacing.schedule import make_schedule
+from producer.scenario import HISTORY_S, Scenario, load_scenario, parse_fault
 
 SCENARIOS = Path(__file__).parents[2] / "producer" / "scenarios"
 
@@ -129,3 +131,29 @@ def test_faults_that_exclude_each_other_are_refused() -> None:
 def test_the_included_scenarios_are_valid(path: Path) -> None:
     scenario = load_scenario(path, {}, [])
     assert scenario.description
+
+
+def test_a_history_has_as_many_events_per_hour_as_its_scenario_and_ends_now() -> None:
+    scenario = Scenario(streams=("clicks", "actions"), rate=5.0, time_scale=2.0)
+    history = scenario.history(4)
+    assert (history.duration, history.time_scale) == (HISTORY_S, 240.0)
+    assert history.paced_rate is not None
+    assert history.paced_rate / history.time_scale == 5.0 / 2.0
+    now = 1_700_000_000_000
+    schedule = make_schedule(
+        rate=history.paced_rate,
+        clock_rate=20.0,
+        now_ms=now,
+        duration_s=history.duration,
+        time_scale=history.time_scale,
+    )
+    assert schedule.count is not None
+    first, last = schedule.event_ms(np.array([0, schedule.count - 1]))
+    end_ms = now + 1000 * HISTORY_S
+    assert end_ms - first == pytest.approx(4 * 3_600_000, rel=0.001)
+    assert 0 <= end_ms - last < 1000
+
+
+def test_a_history_without_a_rate_is_refused() -> None:
+    with pytest.raises(UserFacingError, match="--history-hours needs a rate"):
+        Scenario(rate="max").history(4)
