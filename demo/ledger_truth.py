@@ -1,26 +1,29 @@
 """The truth of all runs of a ledger: what the jobs had to output of everything that was sent."""
 
 import time
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+from demo.archived import place_of, split_place
 from demo.clickstream import KINDS
 from demo.comparison import Comparison, Row
 from demo.verdict import Truth
+from events.catalog import RULES
 from events.cli import UserFacingError
 from events.records import InventoryRack
 from events.rules import Rules
 from events.settings import Settings
 from events.times import to_text
-from events.topics import Topic
+from events.topics import USER_ACTIONS, Topic
 from producer.expected.rack_alerts import READING_RULES, AlertSelection
 from producer.expected.topic_contents import TopicContents
-from producer.expected.truth import truth_rows
-from producer.ledger import TopicRecord, add_unnoted, read_runs
+from producer.expected.truth import distinct_events, truth_rows
+from producer.ledger import LedgerRun, TopicRecord, add_unnoted, read_runs
 from producer.streams.stream_plan import FaultFlag
 
 RECORDS_PER_READ = 10_000
@@ -46,6 +49,7 @@ def read_ledger_truth(
     rules: Rules,
     *,
     lost_signal_watermark_ms: int,
+    rules_to_prove: Sequence[str] = RULES,
 ) -> Truth:
     """Return the truth of a ledger's runs; `inputs` compares the ledger with the input topics.
 
@@ -58,28 +62,40 @@ def read_ledger_truth(
     topics = list(dict.fromkeys(one.plan.topic for run in runs for one in run.streams))
     held, missing, wrong, contents = 0, list[str](), list[str](), list[TopicContents]()
     for topic in topics:
-        records = list(read_topic(settings, topic))
-        places = {(record.partition, record.offset) for record in records}
-        others = add_unnoted(runs, topic, records)
+        places = array("q")
+        others = add_unnoted(runs, topic, _noting(read_topic(settings, topic), places))
         streams = [one for run in runs for one in run.streams if one.plan.topic == topic]
         contents.append(TopicContents(streams))
-        acknowledged = {(part, offset) for part, offset in contents[-1].rows[:, 2:4].tolist()}
-        acknowledged |= {one.flush_place for one in streams if one.flush_place is not None}
+        rows = contents[-1].rows
+        flushes = [one.flush_place for one in streams if one.flush_place is not None]
+        noted = place_of(rows[:, 2], rows[:, 3])
+        acknowledged = np.append(noted, [place_of(*place) for place in flushes]).astype(np.int64)
         held += len(acknowledged)
-        missing += [_record(topic, *place) for place in sorted(acknowledged - places)]
+        lost = np.setdiff1d(acknowledged, np.array(places, dtype=np.int64))
+        missing += [_record(topic, *split_place(place)) for place in lost.tolist()]
         wrong += [f"{_record(topic, each.partition, each.offset)} is of no run" for each in others]
     selection = AlertSelection(READING_RULES, rules, lost_signal_watermark_ms)
-    rows = truth_rows(contents, selection, goes_on=True)
+    kinds = truth_rows(contents, selection, goes_on=True)
+    actions = [topic for topic in contents if topic.plans[0].topic == USER_ACTIONS]
     return Truth(
-        _summary(contents, start_ms),
-        rows.get("alert", []),
-        rows["dead-letter"],
-        rows.get("window", []),
-        {kind: _as_json(rows[kind]) for kind in KINDS if kind in rows},
+        _summary(runs, contents, start_ms),
+        kinds.get("alert", []),
+        kinds["dead-letter"],
+        kinds.get("window", []),
+        {kind: _as_json(kinds[kind]) for kind in KINDS if kind in kinds},
         inventory,
         rules,
+        rules_to_prove,
         inputs=Comparison(held, held - len(missing) + len(wrong), missing, wrong),
+        distinct=_as_json(distinct_events(actions[0])) if actions else (),
     )
+
+
+def _noting(records: Iterable[TopicRecord], places: "array[int]") -> Iterator[TopicRecord]:
+    """Pass records on, and append the place of each."""
+    for record in records:
+        places.append(place_of(record.partition, record.offset))
+        yield record
 
 
 def read_topic(settings: Settings, topic: Topic) -> Iterator[TopicRecord]:
@@ -124,11 +140,17 @@ def read_topic(settings: Settings, topic: Topic) -> Iterator[TopicRecord]:
         consumer.close()
 
 
-def _summary(contents: Sequence[TopicContents], start_ms: int) -> Row:
+def _summary(runs: Sequence[LedgerRun], contents: Sequence[TopicContents], start_ms: int) -> Row:
     """Return what the report says of all runs together."""
     flags = np.concatenate([topic.rows[:, 1] for topic in contents])
     counts = {name: int(np.count_nonzero(flags & flag)) for name, flag in FAULT_COUNTS.items()}
-    return {"acknowledged": len(flags), "start_time": to_text(start_ms), **counts}
+    seconds = max((run.end.summary["seconds"] for run in runs if run.end), default=0.0)
+    return {
+        "acknowledged": len(flags),
+        "seconds": seconds,
+        "start_time": to_text(start_ms),
+        **counts,
+    }
 
 
 def _as_json(rows: Sequence[Row]) -> list[Row]:

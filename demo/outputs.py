@@ -2,7 +2,6 @@
 
 import sqlite3
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,65 +9,37 @@ import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
 from alerting.store import Counts, read_alerts, read_counts
-from demo.clickstream import KINDS, TOPICS
+from demo.clickstream import TOPICS
 from demo.comparison import Row
 from demo.verdict import Actual, Truth
-from events.inventory import read_inventory
-from events.rules import Rules
 from events.settings import Settings
 from events.topics import (
     ACTION_COUNTS,
     AD_ATTRIBUTION,
     ALERTS,
     DEAD_LETTERS,
+    DISTINCT_EVENTS,
     RACK_TEMPERATURE,
     USER_SESSIONS,
     USER_TOTALS,
     Topic,
 )
 
-_ALL_RECORDS_COUNT = (DEAD_LETTERS, AD_ATTRIBUTION, USER_SESSIONS)
+_ALL_RECORDS_COUNT = (DEAD_LETTERS, AD_ATTRIBUTION, USER_SESSIONS, DISTINCT_EVENTS)
 _LAST_RECORD_COUNTS = (RACK_TEMPERATURE, USER_TOTALS, ACTION_COUNTS)
 """Topics in which a later record for a key replaces the earlier; in the others all count."""
 RECORDS_PER_POLL = 10_000
 
 
-def read_truth(
-    racks: Path,
-    clickstream: Path | None = None,
-    inventory: Path | None = None,
-    rules: Rules | None = None,
-    rules_to_prove: Sequence[str] = (),
-) -> Truth:
-    """Read the truth of the racks and of the clickstream; site outages follow from the other two.
-
-    One producer's truth file may hold both. `rules` are those that the jobs ran with. Each of
-    `rules_to_prove` needs alerts of both states.
-    """
-    rows, summary = _truth_file(racks)
-    more: dict[str, list[Row]] = {}
-    if clickstream:
-        more, counts = _truth_file(clickstream)
-        summed = ("acknowledged", "duplicates", "late", "too_late", "out_of_order", "malformed")
-        summary = {**summary, **{name: summary[name] + counts[name] for name in summed}}
-    return Truth(
-        summary,
-        rows.get("alert", []),
-        [*rows.get("dead-letter", []), *more.get("dead-letter", [])],
-        rows.get("window", []),
-        {kind: more.get(kind, []) for kind in KINDS} if clickstream else {},
-        read_inventory(inventory) if inventory else [],
-        rules or Rules(),
-        rules_to_prove,
-    )
-
-
-def _truth_file(path: Path) -> tuple[dict[str, list[Row]], Row]:
+def read_truth(path: Path) -> Truth:
+    """Read a truth file of racks."""
     rows: dict[str, list[Row]] = {}
     for row in _json_lines(path.read_bytes()):
         rows.setdefault(row["kind"], []).append(row)
     (summary,) = rows["summary"]
-    return rows, summary
+    return Truth(
+        summary, rows.get("alert", []), rows.get("dead-letter", []), rows.get("window", [])
+    )
 
 
 class Outputs:
@@ -143,6 +114,7 @@ class Outputs:
                 (msgspec.json.decode(value), append_ms)
                 for append_ms, *_, value in sorted(self._alert_records)
             ],
+            distinct=self._rows(DISTINCT_EVENTS),
         )
 
     def _logged_alerts(self) -> list[Row]:

@@ -83,7 +83,11 @@ def show(
 
 
 def _delay_cells(delay: Delay | None) -> tuple[str, ...]:
-    return (f"{delay.p50_s:.1f} s", f"{delay.max_s:.1f} s") if delay else ()
+    return (_seconds(delay.p50_s), _seconds(delay.max_s)) if delay else ()
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 99.95 else f"{seconds:,.0f} s"
 
 
 def conclusion(verdict: Verdict) -> str:

@@ -17,18 +17,21 @@ from rich.console import Console
 from broker import server, topics
 from broker.server import RunningBroker
 from demo import processes, report
-from demo.outputs import Outputs, read_truth
+from demo.archived import ArchiveCheck
+from demo.comparison import Comparison
+from demo.ledger_truth import read_ledger_truth
+from demo.outputs import Outputs
 from demo.processes import Child
 from demo.verdict import Actual, Truth, compare_outputs
 from events.catalog import RULE_JOBS, JobName
 from events.cli import UserFacingError
-from events.inventory import write_inventory
+from events.constants import LOST_SIGNAL_WATERMARK
+from events.inventory import read_inventory, write_inventory
 from events.rules import Rules, read_rules
 from events.settings import Settings
 from events.status_file import find_statuses
-from events.times import to_ms
+from events.times import duration_ms, to_ms
 from jars.java import QUICK_JAVA
-from producer.expected.rack_alerts import READING_RULES
 from producer.scenario import Scenario
 from spark_jobs.runtime.status import PROGRAM, DriverStatus
 from spark_jobs.runtime.triggers import Trigger
@@ -42,6 +45,7 @@ CLICKSTREAM_JOBS: tuple[JobName, ...] = (
     "action_counts",
     "user_sessions",
     "user_totals",
+    "deduplicate",
 )
 MICRO_BATCH_OPTIONS = ("--trigger=micro-batch", "--batch-seconds=2", "--state-partitions=1")
 ENDLESS_DEMO_CLICKSTREAM_S = 60.0
@@ -150,6 +154,7 @@ class Demo:
         self._folder = folder
         self._signals = signals
         self._inventory_path = folder / "inventory.jsonl"
+        self._ledger, self._archive = folder / "ledger", folder / "archive"
         self._rules = Rules()
         self._spark: list[SparkProgram] = []
         self._others: list[Child] = []
@@ -184,17 +189,13 @@ class Demo:
         os.environ.setdefault("KAFKA_HEAP_OPTS", f"-Xmx512m {JAVA_OPTIONS}")
         broker = server.start(port, self._folder / "kafka")
         topics.create_topics(broker.bootstrap, self._settings.topic_prefix)
-        truth, actual = self._play(broker)
-        verdict = compare_outputs(truth, actual)
+        truth, actual, archived = self._play(broker)
+        verdict = replace(compare_outputs(truth, actual), archived=archived)
         report.show(self._console, truth, actual, verdict, self._first_alert_s)
         return verdict.passed and not verdict.shortfalls
 
-    def _play(self, broker: RunningBroker) -> tuple[Truth, Actual]:
-        """Run the programs until every expected output exists; return both."""
-        racks_truth = self._folder / "truth.jsonl"
-        clickstream_truth = (
-            self._folder / "clickstream-truth.jsonl" if self._options.clickstream else None
-        )
+    def _play(self, broker: RunningBroker) -> tuple[Truth, Actual, Comparison]:
+        """Run the programs until every expected output exists; return it, and the archive's row."""
         alert_log, database = self._folder / "alerts.jsonl", self._folder / "alerting.sqlite3"
         alerting = self._start(
             "alerting",
@@ -207,7 +208,7 @@ class Demo:
                 for _ in self._programs():
                     self._start_next_jobs()
                     self._spark[-1].wait_until_started(lambda: self._step(outputs))
-            producers = self._start_producers(racks_truth, clickstream_truth)
+            producers = self._start_producers()
             while _any_runs(producers) and not self._signals.asked_to_finish:
                 self._start_next_jobs()
                 self._step(outputs)
@@ -215,19 +216,13 @@ class Demo:
             if self._signals.asked_to_finish:
                 for producer in producers:
                     producer.process.terminate()
-            while _any_runs(producers):  # the more they sent, the longer they compute the truth
+            while _any_runs(producers):
                 self._start_next_jobs()
                 self._step(outputs)
             for producer in producers:
                 if producer.process.returncode:
                     producer.check()
-            truth = read_truth(
-                racks_truth,
-                clickstream_truth,
-                self._inventory_path,
-                self._rules,
-                self._options.rules_to_prove,
-            )
+            truth = self._truth()
             typer.echo(
                 f"Sent {truth.summary['seconds']:.0f} s of readings; "
                 "waiting for the outputs that are still missing ..."
@@ -246,25 +241,53 @@ class Demo:
             while outputs.has_unread_records() and within_idle_timeout():
                 self._step(outputs)
             alerting.end()
-            return truth, replace(outputs.actual(), ready_ms=self._ready_ms)
+            actual = replace(outputs.actual(), ready_ms=self._ready_ms)
+        self._archive_all()
+        return truth, actual, ArchiveCheck(self._settings, self._archive, truth).compare()
 
-    def _start_producers(self, racks_truth: Path, clickstream_truth: Path | None) -> list[Child]:
-        options = self._options
-        racks = [f"--truth={racks_truth}", f"--alerts-of={','.join(READING_RULES)}"]
-        if options.duration_s is not None:
-            racks.append(f"--duration={options.duration_s}")
-        if options.watermark_s is not None:
-            racks.append(f"--lost-signal-watermark={options.watermark_s}")
-        run = ["producer", "run", f"--scenario={options.scenario_path}"]
-        producers = [self._start("the producer", [*run, *racks, *self._rules_option()])]
-        if clickstream_truth is None:
+    def _archive_all(self) -> None:
+        """Archive all topics, now that nothing is written any longer.
+
+        Beside the other jobs its query per topic would take a processor from them.
+        """
+        typer.echo("Archiving all topics ...")
+        options = ("--trigger=available-now", "--no-dead-letters", f"--archive={self._archive}")
+        child = self._start_spark("the archive job", ["archive"], options)
+        while child.process.poll() is None:
+            self._signals.check()
+            time.sleep(POLL_S)
+        if child.process.returncode:
+            child.check()
+
+    def _truth(self) -> Truth:
+        """Return what the jobs had to output of what the ledger says was sent."""
+        watermark_s = self._options.watermark_s
+        return read_ledger_truth(
+            self._settings,
+            self._ledger,
+            read_inventory(self._inventory_path),
+            self._rules,
+            lost_signal_watermark_ms=duration_ms(LOST_SIGNAL_WATERMARK)
+            if watermark_s is None
+            else round(1000 * watermark_s),
+            rules_to_prove=self._options.rules_to_prove,
+        )
+
+    def _start_producers(self) -> list[Child]:
+        duration_s = self._options.duration_s
+        run = [
+            *("producer", "run", f"--scenario={self._options.scenario_path}"),
+            f"--ledger={self._ledger}",
+        ]
+        racks = [] if duration_s is None else [f"--duration={duration_s}"]
+        producers = [self._start("the producer", [*run, *racks])]
+        if not self._options.clickstream:
             return producers
         clickstream = [
             "--streams=clicks,actions",
             f"--time-scale={CLICKSTREAM_TIME_SCALE}",
             "--flush",
-            f"--truth={clickstream_truth}",
-            f"--duration={options.duration_s or ENDLESS_DEMO_CLICKSTREAM_S}",
+            f"--duration={duration_s or ENDLESS_DEMO_CLICKSTREAM_S}",
         ]
         return [*producers, self._start("the producer of clicks", [*run, *clickstream])]
 
@@ -292,14 +315,15 @@ class Demo:
         """
         for program in self._programs()[len(self._spark) :][:1]:
             if not self._spark or self._spark[-1].has_started():
-                self._start_spark(*program)
+                name, jobs, options = program
+                self._spark.append(SparkProgram(self._start_spark(name, jobs, options), jobs))
 
-    def _start_spark(self, name: str, jobs: Sequence[JobName], options: Sequence[str]) -> None:
+    def _start_spark(self, name: str, jobs: Sequence[JobName], options: Sequence[str]) -> Child:
         # Killed, it leaves its temporary files behind: here, where the next demo removes them.
         temporary, java_options = str(self._folder / "tmp"), os.environ.get("JAVA_TOOL_OPTIONS", "")
         Path(temporary).mkdir(exist_ok=True)
         checkpoints = f"--checkpoint-root={self._folder / 'checkpoints'}"
-        child = self._start(
+        return self._start(
             name,
             [
                 *("spark_jobs", "run", *jobs),
@@ -309,7 +333,6 @@ class Demo:
             SPARK_LOCAL_DIRS=temporary,
             JAVA_TOOL_OPTIONS=f'{JAVA_OPTIONS} "-Djava.io.tmpdir={temporary}" {java_options}',
         )
-        self._spark.append(SparkProgram(child, jobs))
 
     def _rules_option(self) -> list[str]:
         return [f"--rules={self._options.rules_path}"] if self._options.rules_path else []

@@ -2,22 +2,21 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from demo.clickstream import compare_clickstream
 from demo.comparison import Comparison, Row, compare, difference
 from demo.delays import Delays, alert_delays
 from events.catalog import RULES, SILENT_SENSOR
-from events.records import InventoryRack, RackTemperature, State
+from events.records import InventoryRack, RackTemperature, State, UserAction
 from events.rules import Rules, SiteOutage
 from events.times import to_ms, to_text
 from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
 
 MINIMUM_ALERTS = 20
 MINIMUM_DUPLICATES = 100
-MINIMUM_DEAD_LETTERS = 1
-"""With fewer of any of these the scenario did not happen, and 0 wrong proves nothing."""
+"""With fewer of either the scenario did not happen, and 0 wrong proves nothing."""
 
 FIRST_READINGS_WITHIN_MS = 1000
 """How long after the start of a scenario every rack has sent a reading, at the latest."""
@@ -37,7 +36,8 @@ class Truth:
 
     Site outages follow from the alerts, the inventory and the rules that the jobs ran with. The
     scenario proves nothing unless each of `rules_to_prove` has alerts of both states. `inputs`
-    compares what was sent with the input topics, if that is known.
+    compares what was sent with the input topics, if that is known. `distinct` has each user action
+    once.
     """
 
     summary: Row
@@ -49,6 +49,7 @@ class Truth:
     rules: Rules = field(default_factory=Rules)
     rules_to_prove: Sequence[str] = RULES
     inputs: Comparison | None = None
+    distinct: Sequence[Row] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,15 @@ class Actual:
     clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     alert_topic: Sequence[tuple[Row, int]] = ()
     ready_ms: Mapping[str, int] = field(default_factory=dict)
+    distinct: Sequence[Row] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The comparisons, the alerts' by rule, and what the scenario lacked to prove something."""
+    """The comparisons, the alerts' by rule, and what the scenario lacked to prove something.
+
+    Those that may be None were not made: of inputs, of distinct actions, and of the archive.
+    """
 
     alerts: Mapping[str, Comparison]
     dead_letters: Comparison
@@ -80,6 +85,8 @@ class Verdict:
     delays: Delays
     shortfalls: Sequence[str] = field(default_factory=list)
     inputs: Comparison | None = None
+    distinct: Comparison | None = None
+    archived: Comparison | None = None
 
     @property
     def passed(self) -> bool:
@@ -89,27 +96,36 @@ class Verdict:
     @property
     def by_name(self) -> dict[str, Comparison]:
         """The comparisons in the order of the report."""
-        return {
-            **({"input records": self.inputs} if self.inputs else {}),
-            **self.alerts,
+        inputs = {"input records": self.inputs} if self.inputs else {}
+        return {**inputs, **self.alerts, **self.others}
+
+    @property
+    def others(self) -> dict[str, Comparison]:
+        """The comparisons of what is no alert and no input."""
+        rows = {
             "dead letters": self.dead_letters,
             "rack-temperature windows": self.windows,
             **self.clickstream,
+            "distinct actions": self.distinct,
+            "archived records": self.archived,
         }
+        return {name: compared for name, compared in rows.items() if compared is not None}
 
 
 def compare_outputs(truth: Truth, actual: Actual) -> Verdict:
     """Compare all outputs."""
     alerts = [*truth.alerts, *initial_silences(truth, actual), *site_outages(truth, actual)]
-    return Verdict(
+    has_clicks = bool(truth.clickstream)
+    verdict = Verdict(
         compare_alerts_by_rule(alerts, actual.alerts, actual.not_alerts),
         compare_dead_letters(truth.dead_letters, actual.dead_letters),
         compare_windows(truth.windows, actual.windows),
-        compare_clickstream(truth.clickstream, actual.clickstream) if truth.clickstream else {},
+        compare_clickstream(truth.clickstream, actual.clickstream) if has_clicks else {},
         alert_delays(alerts, actual.alert_topic, actual.ready_ms),
-        shortfalls(truth, alerts),
-        truth.inputs,
+        inputs=truth.inputs,
+        distinct=compare_distinct(truth.distinct, actual.distinct) if truth.distinct else None,
     )
+    return replace(verdict, shortfalls=shortfalls(truth, alerts, verdict.others))
 
 
 def initial_silences(truth: Truth, actual: Actual) -> list[Row]:
@@ -224,11 +240,25 @@ def compare_windows(expected: Iterable[Row], actual: Iterable[Row]) -> Compariso
     )
 
 
-def shortfalls(truth: Truth, alerts: Sequence[Row]) -> list[str]:
+def compare_distinct(expected: Sequence[Row], actual: Iterable[Row]) -> Comparison:
+    """Compare by `event_id`: an event that a crash has let through twice counts once."""
+    either = {row["event_id"] for row in expected if row.get("either")}
+    rows = {row["event_id"]: row for row in expected if row["event_id"] not in either}
+    fields = [name for name in UserAction.__struct_fields__ if name != "scheduled_time"]
+    return compare(
+        rows,
+        {row["event_id"]: row for row in actual if row["event_id"] not in either},
+        fields,
+        "event",
+        len(either),
+    )
+
+
+def shortfalls(truth: Truth, alerts: Sequence[Row], others: Mapping[str, Comparison]) -> list[str]:
     """Return what the scenario lacks to prove something, as parts of a sentence.
 
     `alerts` has the truth's, and those that follow from the output. Indeterminate ones prove
-    nothing.
+    nothing. Nor does a comparison of other rows without one.
     """
     sure = [row for row in alerts if not row.get("either")]
     states = {row["state"] for row in sure}
@@ -245,11 +275,7 @@ def shortfalls(truth: Truth, alerts: Sequence[Row]) -> list[str]:
     ]
     if truth.summary["duplicates"] < MINIMUM_DUPLICATES:
         lacks.append(f"{truth.summary['duplicates']} of at least {MINIMUM_DUPLICATES} duplicates")
-    if len(truth.dead_letters) < MINIMUM_DEAD_LETTERS:
-        lacks.append("no dead letter")
-    return lacks + [
-        f"no {kind} of the clickstream" for kind, rows in truth.clickstream.items() if not rows
-    ]
+    return lacks + [f"no {name}" for name, compared in others.items() if not compared.expected]
 
 
 def _repeated(rows: Iterable[Row], counts: Mapping[str, int]) -> list[Row]:

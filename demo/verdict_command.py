@@ -2,6 +2,7 @@
 
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ import typer
 from rich.console import Console
 
 from demo import report
+from demo.archived import ArchiveCheck
+from demo.comparison import Comparison
 from demo.ledger_truth import read_ledger_truth
 from demo.outputs import Outputs
 from demo.verdict import Truth, compare_outputs
@@ -20,6 +23,8 @@ from events.rules import Rules, read_rules
 QUIET_S = 2.0
 """The outputs are compared when nothing has come for so long."""
 POLL_S = 0.2
+ARCHIVE_POLL_S = 1.0
+"""An archive is read so often: it lists all its files each time."""
 
 app = typer.Typer()
 
@@ -36,6 +41,10 @@ def verdict_command(
     lost_signal_watermark: Annotated[
         float, typer.Option(min=0, help="The watermark of the job lost_signal, in seconds.")
     ] = LOST_SIGNAL_WATERMARK.total_seconds(),
+    archive: Annotated[
+        Path | None,
+        typer.Option(help="The folder that the job archive writes to.", show_default=False),
+    ] = None,
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds without a new output after which it ends.")
     ] = 60.0,
@@ -64,10 +73,25 @@ def verdict_command(
     typer.echo("verdict: comparing the outputs ...", err=True)
     with closing(Outputs(config, database)) as outputs:
         _wait_for(outputs, truth, wait)
+        archived = (
+            _wait_for_archive(ArchiveCheck(config, archive, truth), wait) if archive else None
+        )
         actual = outputs.actual()
-    judged = compare_outputs(truth, actual)
+    judged = replace(compare_outputs(truth, actual), archived=archived)
     report.show(Console(highlight=False, soft_wrap=True), truth, actual, judged, None)
     raise typer.Exit(0 if judged.passed and not judged.shortfalls else 1)
+
+
+def _wait_for_archive(check: ArchiveCheck, wait_s: float) -> Comparison:
+    """Return the comparison when all is archived, or when nothing has been for so long."""
+    compared, changed_at = check.compare(), time.monotonic()
+    while not compared.passed and time.monotonic() - changed_at < wait_s:
+        time.sleep(ARCHIVE_POLL_S)
+        latest = check.compare()
+        if latest.actual != compared.actual:
+            changed_at = time.monotonic()
+        compared = latest
+    return compared
 
 
 def _wait_for(outputs: Outputs, truth: Truth, wait_s: float) -> None:

@@ -1,6 +1,7 @@
 """A demo as a process beside the test, with every process that it starts."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -74,6 +75,13 @@ def alerts_in(text: str) -> list[dict[str, Any]]:
     """Return the alerts of a demo's output, except a half-written last line."""
     whole, _, _ = text.rpartition("\n")
     return [msgspec.json.decode(line) for line in whole.splitlines() if line.startswith("{")]
+
+
+def table_of(text: str) -> dict[str, list[int]]:
+    """Return the numbers of each row of a demo's table: expected, actual, missing, wrong."""
+    count, delays = r" +([\d,]+)", r"(?: +[\d.,]+ s){0,2}"
+    rows = re.findall(rf"^ *(\w.*?){4 * count}{delays} *$", text, re.MULTILINE)
+    return {name: [int(cell.replace(",", "")) for cell in cells] for name, *cells in rows}
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -1,13 +1,12 @@
 """A compressed demo: every rule, compared with the truth; and nobody is paged."""
 
-import re
 import socket
 from pathlib import Path
 
 import pytest
 
 from events.catalog import RULES, SITE_OUTAGE
-from tests.demo import alerts_in, running_demo
+from tests.demo import alerts_in, running_demo, table_of
 from tests.readme import as_on_a_terminal, not_printed
 from tests.support import ROOT, free_port
 
@@ -21,13 +20,6 @@ OPTIONS = (
     "--no-clickstream",
     "--start-jobs-first",
 )
-
-
-def table_of(text: str) -> dict[str, list[int]]:
-    """Return the numbers of each row of a demo's table: expected, actual, missing, wrong."""
-    count, delays = r" +([\d,]+)", r"(?: +[\d.]+ s){0,2}"
-    rows = re.findall(rf"^ *(\w.*?){4 * count}{delays} *$", text, re.MULTILINE)
-    return {name: [int(cell.replace(",", "")) for cell in cells] for name, *cells in rows}
 
 
 def test_every_rule_gives_the_expected_alerts(tmp_path: Path) -> None:
@@ -44,7 +36,8 @@ def test_every_rule_gives_the_expected_alerts(tmp_path: Path) -> None:
             pager.accept()
     assert text.splitlines()[-1].endswith(": 0 missing, 0 wrong.")
     table = table_of(text)
-    assert list(table) == [*RULES, "dead letters", "rack-temperature windows"]
+    others = ["dead letters", "rack-temperature windows", "archived records"]
+    assert list(table) == ["input records", *RULES, *others]
     assert [name for name, (expected, *_) in table.items() if not expected] == []
     warnings = [alert for alert in alerts_in(text) if alert["state"] == "WARNING"]
     assert {alert["rule"] for alert in warnings} == set(RULES), text

@@ -10,7 +10,7 @@ import pytest
 
 from events.catalog import RULES
 from events.topics import DEAD_LETTERS, RACK_READINGS, RACK_TEMPERATURE
-from tests.integration.test_quick_demo import table_of
+from tests.demo import table_of
 from tests.support import ROOT, Kafka, above, eventually, kill, program, run
 
 pytestmark = pytest.mark.full
@@ -18,14 +18,18 @@ pytestmark = pytest.mark.full
 SCENARIO = ROOT / "demo" / "quick_scenario.yaml"
 RULES_FILE = ROOT / "demo" / "quick_rules.yaml"
 RULE_JOBS = ("overheating", "weak_signal", "lost_signal", "silent_sensor", "site_outage")
-OTHER_JOBS = ("rack_temperature", "ad_attribution", "action_counts", "user_sessions", "user_totals")
+OTHER_JOBS = (
+    *("rack_temperature", "ad_attribution", "action_counts", "user_sessions", "user_totals"),
+    *("deduplicate", "archive"),
+)
 CLICKSTREAM = ("--streams=clicks,actions", "--rate=400", "--duration=12", "--time-scale=2000")
 
 
 def test_the_verdict_on_all_runs_and_on_each_output_that_was_spoilt(
     topics: Kafka, tmp_path: Path
 ) -> None:
-    inventory, ledger, database = (tmp_path / name for name in ("racks.jsonl", "ledger", "db"))
+    names = ("racks.jsonl", "ledger", "db", "archive")
+    inventory, ledger, database, archive = (tmp_path / name for name in names)
     env = topics.env
     racks = ["producer", "run", f"--scenario={SCENARIO}", f"--ledger={ledger}"]
     with program(*racks, f"--inventory={inventory}", env=env, output=tmp_path / "out") as killed:
@@ -40,16 +44,19 @@ def test_the_verdict_on_all_runs_and_on_each_output_that_was_spoilt(
         f"--checkpoint-root={tmp_path / 'checkpoints'}",
     )
     rules = (*RULE_JOBS, f"--rules={RULES_FILE}", "--watermark=5 seconds")
-    for jobs in (rules, OTHER_JOBS):
-        done = run("spark_jobs", "run", *jobs, *options, env=env, timeout_s=240)
+    others = (*OTHER_JOBS, f"--archive={archive}")
+    alerting = ("alerting", "run", f"--database={database}", "--idle-exit=2")
+    for words in (("spark_jobs", "run", *rules, *options), alerting):
+        done = run(*words, env=env, timeout_s=240)
         assert done.returncode == 0, done.stderr[-2000:]
-    done = run("alerting", "run", f"--database={database}", "--idle-exit=2", env=env)
-    assert done.returncode == 0, done.stderr
+    # Last, as the archive has what all others write.
+    done = run("spark_jobs", "run", *others, *options, env=env, timeout_s=240)
+    assert done.returncode == 0, done.stderr[-2000:]
 
     def verdict() -> tuple[int, str]:
         files = (f"--ledger={ledger}", f"--inventory={inventory}", f"--database={database}")
         judge = ("--lost-signal-watermark=5", f"--rules={RULES_FILE}", "--wait=3")
-        judged = run("demo", "verdict", *files, *judge, env=env)
+        judged = run("demo", "verdict", *files, f"--archive={archive}", *judge, env=env)
         assert "Traceback" not in judged.stderr
         return judged.returncode, judged.stdout + judged.stderr
 
@@ -67,8 +74,16 @@ def test_the_verdict_on_all_runs_and_on_each_output_that_was_spoilt(
         "sessions",
         "user totals",
         "action counts",
+        "distinct actions",
+        "archived records",
     ]
     assert [name for name, (expected, *_) in table.items() if not expected] == []
+
+    log = archive / "landing" / RACK_READINGS.name / "_spark_metadata" / "0"
+    entries = log.read_text(encoding="utf-8")
+    log.write_text("v1\n", encoding="utf-8")
+    assert "of rack-readings is not archived" in verdict()[1]
+    log.write_text(entries, encoding="utf-8")
 
     window = topics.read_all(RACK_TEMPERATURE)[-1]
     row = json.loads(window.value or b"") | {"reading_count": 1_000_000}

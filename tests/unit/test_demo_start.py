@@ -41,9 +41,9 @@ def stubborn(folder: Path) -> "subprocess.Popen[bytes]":
     return process
 
 
-def test_the_demo_runs_every_job_but_deduplicate_and_archive_once() -> None:
+def test_the_demo_runs_every_job_once() -> None:
     run = [*REAL_TIME_JOBS, *MICRO_BATCH_RULE_JOBS, *CLICKSTREAM_JOBS]
-    assert sorted([*run, "deduplicate", "archive", "dead_letters"]) == sorted(JOBS)
+    assert sorted([*run, "archive", "dead_letters"]) == sorted(JOBS)
     real_time = [name for name in JOBS if JOBS[name].default_trigger is Trigger.REAL_TIME]
     assert sorted(REAL_TIME_JOBS) == sorted(real_time)
 

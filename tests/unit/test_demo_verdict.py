@@ -288,7 +288,7 @@ def test_a_scenario_that_did_not_happen_is_reported_as_too_short() -> None:
     cases = {
         "19 of at least 20 alerts": truth(alerts=19),
         "99 of at least 100 duplicates": truth(duplicates=99),
-        "no dead letter": truth(dead_letters=0),
+        "no dead letters": truth(dead_letters=0),
         "no weak-signal of state NORMAL": replace(truth(), alerts=one_state),
         "no lost-signal of state WARNING, no lost-signal of state NORMAL": replace(
             truth(), alerts=may_come

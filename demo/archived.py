@@ -1,0 +1,197 @@
+"""Compare the archive's files with what the topics hold: each record once, and in its place."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow.parquet as pq
+from kafka import KafkaConsumer, TopicPartition
+
+from demo.comparison import Comparison
+from demo.verdict import Truth
+from events.settings import Settings
+from events.topics import ALL, EVENT_TOPICS
+from producer.hashing import Bools, Ints
+
+PARTITION_BITS = 48
+"""A place in a topic is one integer: its partition above so many bits, and its offset in them."""
+OFFSET_MASK = (1 << PARTITION_BITS) - 1
+Number = TypeVar("Number", int, Ints)
+_COMPACTED = {topic.name for topic in ALL if topic.compacted}
+_EVENTS = {topic.name for topic in EVENT_TOPICS}
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """The places of a topic's archived records, sorted; one that is archived twice is there twice.
+
+    `unreadable` has those of the records that could not be read.
+    """
+
+    places: Ints
+    unreadable: Ints
+
+
+class ArchiveReader:
+    """Reads an archive again and again; a file that it knows is not read twice."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[Path, Ints] = {}
+
+    def read(self) -> dict[str, Archived]:
+        """Return what is archived, by the topics' names with their prefix."""
+        names = sorted(
+            {path.name for path in self._folder.glob("landing/*")}
+            | {path.name for path in self._folder.glob("compacted/*")}
+        )
+        return {name: self._topic(name) for name in names}
+
+    def _topic(self, name: str) -> Archived:
+        files = list(self._files(name))
+        none = [np.empty(0, dtype=np.int64)]
+        unreadable = [self._places(file) for file in files if "kind=unreadable" in file.parts]
+        readable = [self._places(file) for file in files if "kind=unreadable" not in file.parts]
+        return Archived(
+            np.sort(np.concatenate([*none, *readable, *unreadable])),
+            np.sort(np.concatenate([*none, *unreadable])),
+        )
+
+    def _files(self, name: str) -> Iterator[Path]:
+        landing, compacted = self._folder / "landing" / name, self._folder / "compacted" / name
+        merged: set[str] = set()
+        for file in compacted.glob("kind=*/date=*/hour=*/records.parquet"):
+            merged.update(json.loads(pq.read_metadata(file).metadata[b"contains"]))
+            yield file
+        for small in _listed_files(landing / "_spark_metadata"):
+            if small not in merged:
+                yield landing / small
+
+    def _places(self, file: Path) -> Ints:
+        # A compacted file is replaced by a longer one of the same name.
+        if file not in self._known or file.name == "records.parquet":
+            table = pq.ParquetFile(file).read(columns=["partition", "offset"])
+            partitions = table["partition"].to_numpy().astype(np.int64)
+            self._known[file] = place_of(partitions, table["offset"].to_numpy())
+        return self._known[file]
+
+
+def _listed_files(log: Path) -> list[str]:
+    """Return the files that the file sink's log lists: every tenth entry repeats those before."""
+    entries = sorted(
+        (path for path in log.glob("[0-9]*")), key=lambda path: int(path.name.partition(".")[0])
+    )
+    starts = [place for place, path in enumerate(entries) if path.suffix == ".compact"]
+    lines = [
+        line
+        for path in entries[starts[-1] if starts else 0 :]
+        for line in path.read_text(encoding="utf-8").splitlines()[1:]
+    ]
+    return list(dict.fromkeys("/".join(json.loads(line)["path"].split("/")[-4:]) for line in lines))
+
+
+def place_of(partition: Number, offset: Number) -> Number:
+    """Return the places of records."""
+    return (partition << PARTITION_BITS) | offset
+
+
+def split_place(place: int) -> tuple[int, int]:
+    """Return partition and offset."""
+    return place >> PARTITION_BITS, place & OFFSET_MASK
+
+
+def held_places(settings: Settings) -> dict[str, dict[int, range]]:
+    """Return for each topic and partition which offsets it holds now."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=settings.kafka_bootstrap_servers.split(","), enable_auto_commit=False
+    )
+    try:
+        held: dict[str, dict[int, range]] = {}
+        for topic in ALL:
+            name = settings.topic(topic)
+            parts = [TopicPartition(name, n) for n in consumer.partitions_for_topic(name) or ()]
+            first, end = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
+            held[topic.name] = {part.partition: range(first[part], end[part]) for part in parts}
+        return held
+    finally:
+        consumer.close()
+
+
+class ArchiveCheck:
+    """Compares an archive with the topics, again and again until it holds all."""
+
+    def __init__(self, settings: Settings, folder: Path, truth: Truth) -> None:
+        self._settings, self._reader = settings, ArchiveReader(folder)
+        places: dict[str, list[int]] = defaultdict(list)
+        for row in truth.dead_letters:
+            if row["reason"] == "unreadable":
+                places[row["source_topic"]].append(place_of(row["partition"], row["offset"]))
+        self._unreadable = {name: np.array(each) for name, each in places.items()}
+
+    def compare(self) -> Comparison:
+        """Compare what the topics hold with what is archived now."""
+        archived = {
+            name.removeprefix(self._settings.topic_prefix): found
+            for name, found in self._reader.read().items()
+        }
+        return compare_archive(held_places(self._settings), archived, self._unreadable)
+
+
+def compare_archive(
+    held: Mapping[str, Mapping[int, range]],
+    archived: Mapping[str, Archived],
+    unreadable: Mapping[str, Ints],
+) -> Comparison:
+    """Compare what topics hold with what is archived of them.
+
+    `unreadable` has the places that must be archived as unreadable, of the topics of events. Of a
+    compacted topic only its last record must be archived, as the broker may have removed others.
+    """
+    expected = actual = 0
+    missing, wrong = list[str](), list[str]()
+    nothing = Archived(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    for name, partitions in held.items():
+        found = archived.get(name, nothing)
+        wanted = _wanted(partitions, last_only=name in _COMPACTED)
+        places, counts = np.unique(found.places, return_counts=True)
+        kept = places[_is_kept(places, partitions)]
+        if name in _COMPACTED:
+            wanted = np.union1d(wanted, kept)
+        expected, actual = expected + len(wanted), actual + len(kept)
+        missing += _sentences(name, np.setdiff1d(wanted, places), "is not archived")
+        wrong += _sentences(name, places[counts > 1], "is archived more than once")
+        wrong += _sentences(name, np.setdiff1d(kept, wanted), "is archived and not in its topic")
+        if name in _EVENTS:
+            bad = unreadable.get(name, nothing.places)
+            other = np.setxor1d(bad[np.isin(bad, kept)], found.unreadable)
+            other = other[_is_kept(other, partitions)]
+            wrong += _sentences(name, other, "is archived with the wrong kind")
+    return Comparison(expected, actual, missing, wrong)
+
+
+def _wanted(partitions: Mapping[int, range], *, last_only: bool) -> Ints:
+    parts = [np.empty(0, dtype=np.int64)]
+    for number, offsets in partitions.items():
+        kept = offsets[-1:] if last_only else offsets
+        parts.append(np.arange(place_of(number, kept.start), place_of(number, kept.stop)))
+    return np.sort(np.concatenate(parts))
+
+
+def _is_kept(places: Ints, partitions: Mapping[int, range]) -> Bools:
+    """Tell which places retention has not removed."""
+    first = np.zeros(1 + max(partitions, default=0), dtype=np.int64)
+    for number, offsets in partitions.items():
+        first[number] = offsets.start
+    numbers = np.minimum(places >> PARTITION_BITS, len(first) - 1)
+    kept: Bools = (places & OFFSET_MASK) >= first[numbers]
+    return kept
+
+
+def _sentences(topic: str, places: Ints, complaint: str) -> Iterator[str]:
+    for place in places.tolist():
+        partition, offset = split_place(place)
+        yield f"record {offset} of partition {partition} of {topic} {complaint}"

@@ -1,0 +1,115 @@
+"""The archive's row of the verdict: files as the file sink and the compaction leave them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from demo.archived import ArchiveReader, compare_archive, place_of
+from demo.comparison import Comparison
+
+HOUR = "date=2026-11-24/hour=12"
+TOPIC = "rack-readings"
+
+
+def write(file: Path, places: Sequence[tuple[int, int]], contains: Sequence[str] = ()) -> None:
+    """Write a file with records at these partitions and offsets."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partitions, offsets = zip(*places, strict=True)
+    columns = {
+        "partition": pa.array(partitions, pa.int32()),
+        "offset": pa.array(offsets, pa.int64()),
+        "value": pa.array(["x"] * len(places)),
+    }
+    table = pa.table(columns)
+    pq.write_table(
+        table.replace_schema_metadata({"contains": json.dumps(contains)}) if contains else table,
+        file,
+    )
+
+
+def small(folder: Path, batch: str, name: str, places: Sequence[tuple[int, int]]) -> str:
+    """Land a small file of `name`, such as `kind=readable/a`, in a batch, and return its path."""
+    kind, _, stem = name.partition("/")
+    path = f"{kind}/{HOUR}/{stem}.parquet"
+    landing = folder / "landing" / TOPIC
+    write(landing / path, places)
+    log = landing / "_spark_metadata"
+    log.mkdir(exist_ok=True)
+    entry = log / batch
+    lines = entry.read_text(encoding="utf-8") if entry.exists() else "v1\n"
+    entry.write_text(
+        f"{lines}{json.dumps({'path': f'file://{landing}/{path}'})}\n", encoding="utf-8"
+    )
+    return path
+
+
+def compared(
+    folder: Path, held: Mapping[int, range], unreadable: Sequence[tuple[int, int]] = ()
+) -> Comparison:
+    bad = {TOPIC: np.array([place_of(*place) for place in unreadable], dtype=np.int64)}
+    return compare_archive({TOPIC: held}, ArchiveReader(folder).read(), bad)
+
+
+def test_all_records_once_pass_and_each_difference_is_named(tmp_path: Path) -> None:
+    small(tmp_path, "0", "kind=readable/a", [(0, 0), (0, 1), (1, 0)])
+    small(tmp_path, "1", "kind=unreadable/b", [(1, 1)])
+    held = {0: range(2), 1: range(2)}
+    assert compared(tmp_path, held, [(1, 1)]) == Comparison(4, 4, [], [])
+
+    missing = compared(tmp_path, {0: range(2), 1: range(3)}, [(1, 1)])
+    assert (missing.expected, missing.actual) == (5, 4)
+    assert missing.missing == [f"record 2 of partition 1 of {TOPIC} is not archived"]
+
+    foreign = compared(tmp_path, {0: range(1), 1: range(2)}, [(1, 1)])
+    assert foreign.wrong == [f"record 1 of partition 0 of {TOPIC} is archived and not in its topic"]
+
+    other_kind = compared(tmp_path, held, [(0, 1)])
+    assert other_kind.wrong == [
+        f"record 1 of partition 0 of {TOPIC} is archived with the wrong kind",
+        f"record 1 of partition 1 of {TOPIC} is archived with the wrong kind",
+    ]
+
+    small(tmp_path, "2", "kind=readable/c", [(1, 0)])
+    assert compared(tmp_path, held, [(1, 1)]).wrong == [
+        f"record 0 of partition 1 of {TOPIC} is archived more than once"
+    ]
+
+
+def test_files_that_the_log_does_not_list_do_not_count_and_a_compacted_log_repeats_all(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "landing" / TOPIC / "kind=readable" / HOUR / "killed.parquet", [(0, 7)])
+    small(tmp_path, "8", "kind=readable/a", [(0, 0)])
+    small(tmp_path, "9.compact", "kind=readable/a", [(0, 0)])
+    small(tmp_path, "9.compact", "kind=readable/b", [(0, 1)])
+    small(tmp_path, "10", "kind=readable/c", [(0, 2)])
+    assert compared(tmp_path, {0: range(3)}) == Comparison(3, 3, [], [])
+
+
+def test_a_small_file_that_is_merged_counts_once_whether_it_is_still_there_or_not(
+    tmp_path: Path,
+) -> None:
+    merged = small(tmp_path, "0", "kind=readable/a", [(0, 0), (0, 1)])
+    small(tmp_path, "1", "kind=readable/b", [(0, 2)])
+    target = tmp_path / "compacted" / TOPIC / "kind=readable" / HOUR / "records.parquet"
+    write(target, [(0, 0), (0, 1)], [merged])
+    assert compared(tmp_path, {0: range(3)}) == Comparison(3, 3, [], [])
+    (tmp_path / "landing" / TOPIC / merged).unlink()
+    assert compared(tmp_path, {0: range(3)}) == Comparison(3, 3, [], [])
+
+
+def test_records_that_retention_has_removed_may_be_archived_and_of_compacted_topics_any(
+    tmp_path: Path,
+) -> None:
+    small(tmp_path, "0", "kind=readable/a", [(0, 0), (0, 1), (0, 2)])
+    assert compared(tmp_path, {0: range(2, 3)}) == Comparison(1, 1, [], [])
+    (tmp_path / "landing" / TOPIC).rename(tmp_path / "landing" / "incidents")
+    read = ArchiveReader(tmp_path).read()
+    assert compare_archive({"incidents": {0: range(3)}}, read, {}).passed
+    assert compare_archive({"incidents": {0: range(4)}}, read, {}).missing == [
+        "record 3 of partition 0 of incidents is not archived"
+    ]
