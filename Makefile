@@ -14,7 +14,7 @@ export RUFF_CACHE_DIR = .rackstream/ruff
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-rest test-all lessons lint docs format lock \
-	broker broker-down status load bench up up-cluster up-brokers monitoring failover down logs clean clean-runs
+	broker broker-down status load bench up up-cluster up-brokers verdict monitoring failover down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,10 @@ up-brokers: ## Start it on three brokers with three replicas of each record
 		--scale kafka=0
 	@$(FIRST_ALERTS)
 	@echo "Running. Alerts: make logs. Stop: make down."
+
+verdict: ## Stop the producers of the containers, and compare all outputs with what they sent
+	@COMPOSE="$(COMPOSE)" THREE_BROKERS="$(ON_THREE_BROKERS)" sh deploy/verdict.sh
+	@echo "The producers have ended. Resume: make up. Stop: make down."
 
 monitoring: ## Start it with Prometheus, Alertmanager and Grafana, which watch it
 	$(COMPOSE) --profile monitoring up --build --detach --wait --remove-orphans

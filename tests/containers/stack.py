@@ -44,7 +44,7 @@ class Stack:
         self.env["COMPOSE_PROJECT_NAME"] = f"rackstream-test-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self.compose = DockerCompose(
             ROOT,
-            compose_file_name=["docker-compose.yml", "tests/containers/truth.yml"],
+            compose_file_name="docker-compose.yml",
             profiles=list(profiles),
         )
 
@@ -132,6 +132,20 @@ class Stack:
         path = self.folder / "truth.jsonl"
         self.command("cp", f"{service}:{TRUTH}", str(path))
         return read_truth(path)
+
+    def verdict(self) -> tuple[int, str]:
+        """Run `make verdict`, and return its exit status and what it printed."""
+        done = subprocess.run(
+            ["make", "--no-print-directory", "verdict"],
+            cwd=ROOT,
+            env=os.environ | self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
 
     def await_alerts(
         self, enough: Callable[[list[Row]], object], timeout_s: float, every_s: float = 1

@@ -11,6 +11,7 @@ import yaml
 from alerting.__main__ import app as alerting_app
 from alerting.config import AlertingSettings
 from broker.__main__ import app as broker_app
+from demo.__main__ import app as demo_app
 from events import settings, topics
 from events.topics import ALL
 from jars.fetch import read_lock
@@ -40,10 +41,11 @@ JOBS = {
 CLUSTER_JOBS = {name for name in OURS if name.startswith("cluster-")}
 WORKERS = {name for name in OURS if name.startswith("spark-worker-")}
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-PACKAGES = ("alerting", "broker", "events", "jars", "producer", "spark_jobs")
+PACKAGES = ("alerting", "broker", "demo", "events", "jars", "producer", "spark_jobs")
 APPS = {
     "alerting": alerting_app,
     "broker": broker_app,
+    "demo": demo_app,
     "producer": producer_app,
     "spark_jobs": spark_jobs_app,
 }
@@ -86,6 +88,7 @@ def test_the_services_of_the_stack_are_there() -> None:
         "topic-init",
         "world",
         "producer",
+        "clickstream",
         "real-time",
         "micro-batch",
         "closed-windows",
@@ -98,6 +101,7 @@ def test_the_services_of_the_stack_are_there() -> None:
     assert profiles == {
         "cluster": {"spark-master", *WORKERS, *CLUSTER_JOBS},
         "brokers": {"kafka-1", "kafka-2", "kafka-3"},
+        "verdict": {"verdict"},
         "load": {"load"},
         "ui": {"kafka-ui"},
         "monitoring": {"prometheus", "alertmanager", "grafana"},
@@ -252,13 +256,13 @@ def test_nothing_starts_before_what_it_needs() -> None:
     gates = {name: service.get("depends_on", {}) for name, service in SERVICES.items()}
     if_there = {name: {**healthy, "required": False} for name in BROKERS if name != "kafka"}
     assert gates["topic-init"] == {"kafka": healthy, **if_there}
-    for name in ("producer", "load", *JOBS):
+    for name in ("producer", "clickstream", "load", *JOBS):
         assert gates[name] == {"topic-init": done, "world": done}, name
     for name in CLUSTER_JOBS:
         spark = dict.fromkeys(["spark-master", *WORKERS], healthy)
         assert gates[name] == {"topic-init": done, "world": done, **spark}, name
     assert gates["alerting"] == gates["kafka-ui"] == {"topic-init": done}
-    ends = {"load": "no", **dict.fromkeys(ONE_SHOTS, "on-failure")}
+    ends = {"load": "no", "verdict": "no", **dict.fromkeys(ONE_SHOTS, "on-failure")}
     for name, service in SERVICES.items():
         assert service["restart"] == ends.get(name, "unless-stopped"), name
         waited_for = {
@@ -321,14 +325,15 @@ def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
     entry = OURS[name].get("entrypoint", ["python", "-m"])
     if entry[0] == "spark-class":
         return
-    words = (
-        OURS[name]["command"]
-        if entry == ["python", "-m"]
-        else ["spark_jobs", *OURS[name]["command"]]
-    )
+    words = OURS[name]["command"]
+    if entry[0] == "bash":  # with_compaction.sh --archive=FOLDER PROGRAM ...
+        assert words[0] in words[2:]
+        words = words[1:]
+    elif entry[0] == "spark-submit":
+        words = ["spark_jobs", *words]
     program, command, *arguments = words
     assert 'ENTRYPOINT ["python", "-m"]' in DOCKERFILE
-    assert entry[-1] in ("-m", "submit.py")
+    assert entry[-1] in ("-m", "submit.py", "/opt/rackstream/spark/with_compaction.sh")
     group: Any = typer.main.get_command(APPS[program])
     known = {option for parameter in group.commands[command].params for option in parameter.opts}
     given = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
@@ -389,3 +394,25 @@ def test_every_setting_of_the_example_is_explained() -> None:
     assert len(blocks) == len(env_example())
     for block in blocks:
         assert re.match(r"# .+[.]\n(?:# )?[A-Z0-9_]+=\S*$", block), block
+
+
+def test_the_verdict_reads_what_the_producers_and_the_jobs_have_written() -> None:
+    def option(service: str, name: str) -> set[str]:
+        return {word for word in SERVICES[service]["command"] if word.startswith(f"--{name}=")}
+
+    verdict = SERVICES["verdict"]
+    ledgers = {*option("producer", "ledger"), *option("clickstream", "ledger")}
+    assert ledgers == option("verdict", "ledger")
+    assert option("micro-batch", "inventory") == option("verdict", "inventory")
+    database = SERVICES["alerting"]["environment"]["ALERTING_DATABASE"]
+    assert option("verdict", "database") == {f"--database={database}"}
+    (archive,) = option("verdict", "archive")
+    of_jobs = option("micro-batch", "archive") | option("cluster-micro-batch", "archive")
+    folder = archive.rpartition("/")[0]
+    assert {each.rpartition("/")[0] for each in of_jobs} == {folder}
+    assert volumes(verdict).items() <= {
+        item
+        for service in OURS.values()
+        if service is not verdict
+        for item in volumes(service).items()
+    }

@@ -90,6 +90,11 @@ def test_rules_and_dashboard_use_only_metrics_that_are_documented() -> None:
     assert used <= documented
 
 
+def program_of(command: list[str]) -> str:
+    """Return the first word of a command that is no option."""
+    return next(word for word in command if not word.startswith("--"))
+
+
 def test_prometheus_scrapes_each_container_that_serves_metrics() -> None:
     targets = {
         target: job["job_name"]
@@ -98,7 +103,7 @@ def test_prometheus_scrapes_each_container_that_serves_metrics() -> None:
         for target in one["targets"]
     }
     serving = {
-        f"{name}:{service['environment']['METRICS_PORT']}": service["command"][0]
+        f"{name}:{service['environment']['METRICS_PORT']}": program_of(service["command"])
         for name, service in DEFAULT.items()
         if "run" in service.get("command", [])
     }
