@@ -79,7 +79,7 @@ def test_the_verdict_on_all_runs_and_on_each_output_that_was_spoilt(
     ]
     assert [name for name, (expected, *_) in table.items() if not expected] == []
 
-    log = archive / "landing" / RACK_READINGS.name / "_spark_metadata" / "0"
+    log = archive / "landing" / topics.name(RACK_READINGS) / "_spark_metadata" / "0"
     entries = log.read_text(encoding="utf-8")
     log.write_text("v1\n", encoding="utf-8")
     assert "of rack-readings is not archived" in verdict()[1]
