@@ -18,7 +18,10 @@ pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.timeout(1500)]
 FIRST_ALERT_WITHIN_S = float(os.environ.get("FIRST_ALERT_WITHIN_S", "240"))
 ALL_RULES_WITHIN_S = 1.5 * FIRST_ALERT_WITHIN_S
 EACH_VERDICT = "EACH_VERDICT" in os.environ
-"""Whether to judge after the start and after the kills, too. At the end all is judged together."""
+"""Whether to wait for both states of every rule, and to judge after the start and the kills, too.
+
+Otherwise all is judged together at the end.
+"""
 HISTORY_S = 90.0
 """The clickstream's history takes a minute. Killed meanwhile, the broker would make hours late."""
 ONE_SHOTS = {"topic-init", "world"}
@@ -71,13 +74,11 @@ def test_everything_comes_out_right_despite_kills_and_after_a_restart(stack: Sta
 
     stack.up()
     stack.await_alerts(lambda seen: len(seen) >= 2, timeout_s=FIRST_ALERT_WITHIN_S, every_s=0.5)
-    first_s = took_s()
-    both_states = {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
-    eventually(lambda: seen_rules(stack), both_states.__le__, timeout_s=ALL_RULES_WITHIN_S)
-    print(  # noqa: T201 - for docs/operations.md
-        f"\nfrom docker compose up to the first alerts: {first_s:.1f} s, "
-        f"to both states of every rule: {took_s():.1f} s"
-    )
+    print(f"\nfrom docker compose up to the first alerts: {took_s():.1f} s")  # noqa: T201 - for docs
+    if EACH_VERDICT:
+        both_states = {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
+        eventually(lambda: seen_rules(stack), both_states.__le__, timeout_s=ALL_RULES_WITHIN_S)
+        print(f"to both states of every rule: {took_s():.1f} s")  # noqa: T201 - for docs/tuning.md
     for name in PROGRAMS:
         found = stack.inspect(name)
         assert found["State"]["Running"], name
