@@ -1,5 +1,5 @@
 # The one application image. Topic-init, producers, jobs, alerting, the verdict, and Spark's master and
-# workers differ only in their command. 1.14 GB: Spark's jars are 0.4, Java is 0.2, Arrow 0.16, the base image 0.15.
+# workers differ only in their command. 1.26 GB: Spark's jars are 0.38, Java is 0.2, the CDS archive 0.19, Arrow 0.16.
 FROM python:3.11-slim-bookworm AS base
 # Spark runs on Java; Debian has it for amd64 and arm64.
 RUN apt-get update \
@@ -15,8 +15,11 @@ COPY requirements.lock /
 RUN python -m venv /opt/venv \
  && pip install --no-cache-dir --disable-pip-version-check --require-hashes -r /requirements.lock \
  && cd /opt/venv/lib/python3.11/site-packages \
- # Unused here, 110 MB: the Connect shell, examples, headers and the packages' own tests.
- && rm -rf pyspark/jars/connect-repl pyspark/examples pyarrow/include pyarrow/tests pandas/tests numpy/*/tests \
+ # Unused here, 190 MB: Connect, Hive, machine learning, examples, headers and the packages' own tests.
+ && cd pyspark/jars && rm -rf connect-repl spark-connect_* spark-mllib_* spark-graphx_* breeze_* spire_* cats-* algebra_* \
+      arpack* lapack* blas-* JTransforms-* hive-exec-* hive-metastore-* hive-serde-* hive-service-rpc-* hive-cli-* \
+      hive-beeline-* hive-jdbc-* spark-hive* datanucleus-* derby-* && cd ../.. \
+ && rm -rf pyspark/examples pyarrow/include pyarrow/tests pandas/tests numpy/*/tests \
       pip pip-* setuptools setuptools-* pkg_resources
 
 # Spark's Kafka connector. This stage copies few files, so that it is rebuilt rarely.
@@ -27,6 +30,18 @@ COPY events/__init__.py events/catalog.py events/cli.py events/records.py events
 RUN RACKSTREAM_JARS=/opt/rackstream/jars python -m jars fetch \
  && rm -rf /opt/rackstream/jars/broker
 
+# Spark's classes as the JVM maps them into memory, shared by all containers: a start takes half the processor time
+# (docs/cold-start.md). A change of a job does not make it again.
+FROM packages AS classes
+COPY --from=connector /opt/rackstream/jars /opt/rackstream/jars
+WORKDIR /src
+COPY jars jars
+COPY events events
+COPY spark_jobs/__init__.py spark_jobs/
+COPY spark_jobs/runtime spark_jobs/runtime
+RUN RACKSTREAM_JARS=/opt/rackstream/jars python -m spark_jobs.runtime.cds_archive \
+ && ls /opt/rackstream/jars/spark-classes-*.jsa
+
 FROM base
 # Hadoop's login needs a named user. Volumes mounted on these folders belong to that user.
 RUN useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin rackstream \
@@ -34,7 +49,7 @@ RUN useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nolog
       /var/lib/rackstream/alerting /var/lib/rackstream/archive /var/lib/rackstream/checkpoints \
       /var/lib/rackstream/ledger /var/lib/rackstream/load /var/lib/rackstream/world
 COPY --from=packages /opt/venv /opt/venv
-COPY --from=connector /opt/rackstream/jars /opt/rackstream/jars
+COPY --from=classes /opt/rackstream/jars /opt/rackstream/jars
 COPY alerting /opt/rackstream/app/alerting
 COPY broker /opt/rackstream/app/broker
 COPY demo /opt/rackstream/app/demo

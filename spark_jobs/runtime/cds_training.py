@@ -33,8 +33,13 @@ def make(config: JarsSettings, archive: Path, scratch_prefix: str) -> None:
 def _read_and_count(session: SparkSession, scratch: Path) -> None:
     """Parse records and count them in windows, with state and a checkpoint."""
     files = scratch / "records"
-    table = session.createDataFrame([(b"rack", b"{}", 0, 0, None)], RECORD)
-    table.withColumn("timestamp", F.current_timestamp()).write.parquet(str(files))
+    values = {"key": F.lit(b"rack"), "value": F.lit(b"{}"), "timestamp": F.current_timestamp()}
+    # Made in the JVM, as the image's build has no Python workers yet.
+    columns = [
+        values.get(field.name, F.lit(0)).cast(field.dataType).alias(field.name)
+        for field in RECORD.fields
+    ]
+    session.range(1).select(columns).write.parquet(str(files))
     parsed = parse(session.readStream.schema(RECORD).parquet(str(files)), RackReading)
     windows = parsed.withWatermark("timestamp", "1 minute").groupBy(
         F.window("timestamp", "1 minute"), "error"

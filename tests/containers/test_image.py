@@ -14,6 +14,10 @@ from tests.support import ROOT
 pytestmark = pytest.mark.full
 
 LARGEST_BYTES = 1_300_000_000
+JVM_OPTIONS = (
+    "from events.settings import jars_settings; from spark_jobs.runtime import cds_archive; "
+    "print(cds_archive.java_options(jars_settings()[0]))"
+)
 CONTEXT = (
     "requirements.lock",
     "submit.py",
@@ -44,6 +48,16 @@ def test_the_image_is_small_enough_and_nobody_in_it_is_root(image: None) -> None
         "run", "--rm", "--read-only", "--network=none", "rackstream:local", "spark_jobs", "list"
     )
     assert {line.split()[0] for line in listed.splitlines()} == set(JOBS)
+    options = docker(
+        "run",
+        "--rm",
+        "--network=none",
+        "--entrypoint=python",
+        "rackstream:local",
+        "-c",
+        JVM_OPTIONS,
+    )
+    assert "-XX:SharedArchiveFile=" in options, "the jobs start without the CDS archive"
 
 
 def test_a_change_of_code_builds_neither_packages_nor_connector_again(
