@@ -74,6 +74,8 @@ class Job:
       a batch takes a second of planning, so two queries should not do it at the same moment.
     - `low_priority`: in Real-time Mode the job gets records up to a second late, and asks the
       broker for them far less often.
+    - `is_deferred`: nobody waits for its first output. In micro-batches it starts when the other
+      queries have each ended a batch, so that it takes no processor time from their start.
     - `state_partitions`: the fewer, the shorter the small batches of a job that looks at the clock.
       A job without state has none.
     - `rule` is the rule that the job evaluates. `needs_micro_batches` returns the option of a rule
@@ -96,6 +98,7 @@ class Job:
     choose_interval: Callable[[Any], timedelta] | None = None
     real_time_batch_share: float = 1.0
     low_priority: bool = False
+    is_deferred: bool = False
     state_partitions: int = 4
     rule: type[AnyRule] | None = None
     needs_micro_batches: Callable[[Any], str | None] | None = None

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,8 @@ REAL_TIME_BATCH = timedelta(minutes=5)
 """Long, since records that arrive while a batch ends have to wait."""
 SHORTEST_REAL_TIME_BATCH = timedelta(seconds=5)
 """Spark refuses shorter ones (`spark.sql.streaming.realTimeMode.minBatchDuration`)."""
+DEFERRED_AT_MOST_S = 60.0
+"""A query whose topic stays empty never ends a batch."""
 SPARE_SLOTS = 8
 """Slots for partitions that are added to a topic while its jobs run.
 
@@ -132,7 +135,12 @@ def run(
         try:
             spark.streams.addListener(BatchListener(handlers))
             for stage in _stages(jobs):
-                for configured in stage:
+                urgent, deferred = _by_urgency(stage)
+                for configured in urgent:
+                    _start_and_log(spark, supervisor, configured, settings, options, log)
+                if deferred:
+                    supervisor.watch(_until_all_work(supervisor, received))
+                for configured in deferred if not received else ():
                     _start_and_log(spark, supervisor, configured, settings, options, log)
                 supervisor.watch(lambda: bool(received))
                 if received:
@@ -152,6 +160,20 @@ def run(
 def _stages(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
     ends = all(one.trigger is Trigger.AVAILABLE_NOW for one in jobs)
     return dependency_stages(jobs) if ends else [list(jobs)]
+
+
+def _by_urgency(
+    jobs: Sequence[ConfiguredJob],
+) -> tuple[list[ConfiguredJob], list[ConfiguredJob]]:
+    """Return the jobs that start at once, and those that wait until the others work."""
+    deferred = [one for one in jobs if one.job.is_deferred and one.trigger is Trigger.MICRO_BATCH]
+    return [one for one in jobs if one not in deferred], deferred
+
+
+def _until_all_work(supervisor: Supervisor, received: Sequence[int]) -> Callable[[], bool]:
+    """Return a condition: every micro-batch query works, a signal has arrived, or it took long."""
+    deadline = time.monotonic() + DEFERRED_AT_MOST_S
+    return lambda: bool(received) or supervisor.micro_batches_work() or time.monotonic() > deadline
 
 
 def _new_recorder(

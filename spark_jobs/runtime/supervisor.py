@@ -102,6 +102,14 @@ class Supervisor:
         """Return the queries that may be running."""
         return [one.query for one in self._watched]
 
+    def micro_batches_work(self) -> bool:
+        """Tell whether every micro-batch query has ended a batch since its start."""
+        return all(
+            self._recorder.has_worked(one.prepared.name)
+            for one in self._watched
+            if one.prepared.trigger is Trigger.MICRO_BATCH
+        )
+
     def _on_failure(self, one: _Watched, failure: Exception) -> None:
         name, cause = one.prepared.name, explain(failure)
         self._recorder.on_failure(name, cause)

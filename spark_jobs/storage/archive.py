@@ -97,6 +97,7 @@ JOB = Job(
     state_version="v1",
     options=Options,
     query_per_source=True,
+    is_deferred=True,
     output_folder=_landing_folder,
     choose_interval=_interval,
     plans=dict.fromkeys(

@@ -13,6 +13,7 @@ from spark_jobs.runtime.restarts import RestartBudget
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
 from spark_jobs.runtime.triggers import Trigger
+from tests.unit.metrics import progress
 
 
 def test_the_wait_doubles_while_the_query_ends_no_batch_and_then_starts_anew() -> None:
@@ -116,6 +117,19 @@ def test_a_failed_query_is_started_again_and_the_others_go_on() -> None:
     a, b = on.recorder.snapshot().queries
     assert (a.active, a.restarts, a.last_error) == (True, 1, "no luck.")
     assert (b.active, b.restarts, b.last_error) == (True, 0, None)
+
+
+def test_micro_batches_work_when_each_query_has_ended_a_batch() -> None:
+    on = Bench()
+    on.start("a")
+    on.start("b")
+    on.start("real-time", Trigger.REAL_TIME)
+    assert not on.supervisor.micro_batches_work()
+    for at_s, name in ((1.0, "a"), (2.0, "b")):
+        assert not on.supervisor.micro_batches_work()
+        on.now_s = at_s
+        on.recorder.on_progress(progress(name=name))
+    assert on.supervisor.micro_batches_work()
 
 
 def test_a_query_that_fails_too_often_ends_the_run_with_its_cause() -> None:

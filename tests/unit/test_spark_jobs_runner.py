@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
@@ -250,7 +251,7 @@ def test_slots_follow_the_partitions_of_the_broker(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("trigger", [Trigger.AVAILABLE_NOW, Trigger.MICRO_BATCH], ids=str)
-def test_only_available_now_starts_readers_of_outputs_after_their_writers(
+def test_readers_of_outputs_start_late_in_available_now_and_deferred_jobs_in_micro_batches(
     monkeypatch: pytest.MonkeyPatch, trigger: Trigger
 ) -> None:
     running: list[str] = []
@@ -282,7 +283,27 @@ def test_only_available_now_starts_readers_of_outputs_after_their_writers(
     jobs = [configured(name, trigger, own.get(name)) for name in names]
     assert runner.run(jobs, settings, RunOptions(), lambda _: None) == 0
     in_stages = [["lost_signal"], ["site_outage"], ["archive"]]
-    assert running_together == (in_stages if trigger is Trigger.AVAILABLE_NOW else [list(names)])
+    deferred_last = [["site_outage", "lost_signal"], ["archive"]]
+    assert running_together == (in_stages if trigger is Trigger.AVAILABLE_NOW else deferred_last)
+
+
+def test_a_deferred_job_waits_for_a_batch_of_each_micro_batch_query(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    supervisor, received = Mock(), list[int]()
+    is_over = runner._until_all_work(supervisor, received)
+    supervisor.micro_batches_work.return_value = False
+    assert not is_over()
+    supervisor.micro_batches_work.return_value = True
+    assert is_over()
+    supervisor.micro_batches_work.return_value = False
+    now_s = 60.5
+    assert is_over(), "the topic of a query may stay empty"
+    now_s = 1.0
+    received.append(signal.SIGTERM)
+    assert is_over()
 
 
 class Session:
