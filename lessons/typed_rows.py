@@ -7,8 +7,9 @@ that do not match it end the query.
 
 Notice: Both ways give the same rows, but Spark cannot look into Python: it moves no filter and
 drops no unused column through the function, and every row travels to a worker and back.
-In production: The jobs use columns. `overheating` and `user_totals` need code, and use pandas or
-Arrow batches.
+In production: The jobs use columns where they can. `user_totals` needs code, and takes `Row`
+objects. The rules by rack, such as `lost_signal`, take one row per bucket of racks, with all its
+readings as one Arrow batch; only `overheating` takes pandas frames.
 """
 
 from collections.abc import Iterator
