@@ -74,8 +74,11 @@ def _without_checkpoint(context: LessonContext) -> Iterator[str]:
 
 @contextmanager
 def _spark_warnings(context: LessonContext) -> Iterator[Any]:
-    """Yield a writer that receives the warnings about streaming, which are off otherwise."""
-    java: Any = context.spark._jvm  # noqa: SLF001 - Python has no access to the log
+    """Yield a writer that receives the warnings about streaming, which are off otherwise.
+
+    Python has no access to the log, so this goes through the JVM.
+    """
+    java: Any = context.spark._jvm
     log4j = java.org.apache.logging.log4j
     layout = log4j.core.layout.PatternLayout.newBuilder().withPattern("%p: %m%n").build()
     log = java.java.io.StringWriter()

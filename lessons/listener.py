@@ -63,7 +63,8 @@ def run(context: LessonContext) -> Iterator[str]:
         ) as query:
             query.processAllAvailable()
             wait_until(lambda: len(log.events) == 2)
-            metrics = query._jsq.streamingQuery().streamMetrics()  # noqa: SLF001 - not in Python
+            # Python has no access to the metrics system, so this goes through the JVM.
+            metrics = query._jsq.streamingQuery().streamMetrics()
             gauges = metrics.metricRegistry().getGauges()
             values = {f"{metrics.sourceName()}.{name}": gauges[name].getValue() for name in gauges}
         wait_until(lambda: len(log.events) == 3)

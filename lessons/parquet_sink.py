@@ -35,11 +35,7 @@ def run(context: LessonContext) -> Iterator[str]:
     rows = context.spark.read.parquet(out).count()
     yield f"{len(files)} files exist, Spark reads {rows} rows"
     counts = readings.groupBy("rack").count()
-    yield outcomes(
-        (
-            f"{mode} to {kind}",
-            counts.writeStream.outputMode(mode).format(kind).option("path", context.path(kind)).start,
-        )
-        for kind in ("parquet", "json")
-        for mode in ("update", "complete")
-    )
+    for kind in ("parquet", "json"):
+        writer = counts.writeStream.format(kind).option("path", context.path(kind))
+        yield f"an aggregation to {kind}"
+        yield outcomes((mode, writer.outputMode(mode).start) for mode in ("update", "complete"))

@@ -16,6 +16,7 @@ because generated numbers have no late, duplicate or malformed rows.
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from pyspark.sql import functions as F
 
@@ -49,7 +50,7 @@ def run(context: LessonContext) -> Iterator[str]:
 
 
 def _ramp(context: LessonContext) -> Iterator[str]:
-    options = {"rowsPerSecond": 100, "rampUpTime": "1s", "numPartitions": 2}
+    options: dict[str, Any] = {"rowsPerSecond": 100, "rampUpTime": "1s", "numPartitions": 2}
     rate = context.spark.readStream.format("rate").options(**options).load()
     rows = rate.withColumn("partition", F.spark_partition_id())
     with started(rows.writeStream.format("memory").queryName("ramp")):

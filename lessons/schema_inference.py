@@ -6,7 +6,8 @@ exist now, and keeps the schema it finds for the life of the query.
 
 Notice: One row with 45.5 made `age` a double. Had that file come a day later, `age` would be a
 long, and 45.5 would be null.
-In production: Every job's schema is derived from the record in `events/`; nothing is inferred.
+In production: Every job's schema, such as that of `overheating`, is derived from the record in
+`events`; nothing is inferred.
 """
 
 from collections.abc import Iterator

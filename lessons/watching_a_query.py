@@ -10,8 +10,8 @@ Notice: The restart has the same id and another runId, and its source goes on at
 query waits for data and no trigger is active. The plan has two state operators, one that reads and
 one that writes. The first batch after a start has an input rate of 0, because there is no earlier
 batch to measure from. A run prints the rates below the output, as `measured`.
-In production: `--progress` of `python -m spark_jobs run` writes each batch's progress to a file, for
-`user_totals` as for every job.
+In production: `--progress` of `python -m spark_jobs run` writes the progress of each batch to a
+file, for `user_totals` as for every job.
 """
 
 import re
