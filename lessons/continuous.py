@@ -69,7 +69,7 @@ def run(context: LessonContext) -> Iterator[str]:
 
 
 def _on_console(context: LessonContext) -> Iterator[str]:
-    options: dict[str, Any] = {"rowsPerSecond": 10, "rampUpTime": "5s", "numPartitions": 1}
+    options: dict[str, Any] = {"rowsPerSecond": 100, "rampUpTime": "5s", "numPartitions": 1}
     rate = context.spark.readStream.format("rate").options(**options).load()
     writer = rate.writeStream.format("console").option("truncate", False)
     printed: list[str] = []

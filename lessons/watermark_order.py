@@ -7,8 +7,7 @@ programs, the watermark refers to a column of the result, and in complete mode n
 Notice: The click of 10:00:30 is counted in the third batch, whose watermark is 10:00:20, and
 dropped in the fourth, whose watermark is 10:05:10. With the watermark after the aggregation it
 always counts, every batch writes all windows, and the state only grows.
-In production: `action_counts`, like every job, sets its watermark on the event time before it
-groups.
+In production: `action_counts`, like every job by event time, sets its watermark before it groups.
 """
 
 from collections.abc import Iterator

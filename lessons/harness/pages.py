@@ -32,6 +32,7 @@ INTRODUCTION = (
     "| `make lessons` | run all lessons |",
     "",
     "A lesson works in an empty folder and removes it at the end; `run --keep` leaves its files.",
+    "Figures that differ from run to run are printed below the output, as `measured`.",
     "After a change to a lesson, `run --accept` stores its output as the expected one, and",
     "`python -m lessons pages` generates these pages again.",
 )

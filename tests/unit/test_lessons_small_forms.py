@@ -120,7 +120,7 @@ GOLDEN = {
         "will be disabled.\nthe folder exists after the end: False",
     ],
     "continuous": [
-        "every epoch is printed as a batch: True\nvalues [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0.1] s "
+        "every epoch is printed as a batch: True\nvalues [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0.01] s "
         "apart\n8 partitions on 8 cores: rows from 8 arrived\n"
         "9 partitions on 8 cores: rows from 8 arrived",
     ],
