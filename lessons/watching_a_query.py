@@ -33,12 +33,16 @@ def run(context: LessonContext) -> Iterator[str]:
     source = context.broker.create_topic("watching-in")
     writer = _counts_writer(context, source, context.broker.create_topic("watching-out"))
     ids = []
-    batches = {"first start": ("events.json", "more.json"), "restart": ("more.json",)}
-    for start, files in batches.items():
+    events, more = (
+        (context.data / name).read_text(encoding="utf-8").splitlines()
+        for name in ("events.json", "more.json")
+    )
+    for start in ("first start", "restart"):
+        context.broker.send(source, events if start == "first start" else more)
         with started(writer) as query:
-            for file in files:
-                records = (context.data / file).read_text(encoding="utf-8").splitlines()
-                context.broker.send(source, records)
+            query.processAllAvailable()
+            if start == "first start":
+                context.broker.send(source, more)
                 query.processAllAvailable()
             wait_until(lambda q: q.status == IDLE, query)
             ids.append((query.id, query.runId))
