@@ -7,8 +7,8 @@ of user3.
 Notice: Allowed does not mean correct. Another filter or projection applies from here on; earlier
 counts stay. Another output topic or sink type starts without the earlier output. Spark compares the
 source: another topic looks like lost data, and another number or type of sources is refused.
-In production: A checkpoint's path contains the state version, and a start with other options is
-refused with one sentence.
+In production: The path of a checkpoint, such as that of `archive`, contains the state version, and
+a start with other options is refused with one sentence.
 """
 
 from collections.abc import Callable, Iterator

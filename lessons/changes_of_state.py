@@ -9,7 +9,8 @@ because both are longs. The count per action started in the state of a count per
 number of shuffle partitions is ignored. The inner join that became an outer join says that user1
 had no click, though there was one: an inner join does not record which rows have matched. Allowed
 does not mean correct.
-In production: A change to a job's state is a new state version, and so a new checkpoint.
+In production: A change to a job's state, such as that of `user_totals`, is a new state version, and
+so a new checkpoint.
 """
 
 from collections.abc import Iterator

@@ -4,16 +4,24 @@
 batch is done, and is written after it. `state` holds the state of stateful operators, `sources` the
 files seen, `metadata` the query's id. The checkpoint does not include the output.
 
+Without a checkpoint location, a sink for experiments (console, memory, noop, foreach) gets a
+temporary one, which Spark deletes when the query ends. A file sink is refused.
+
 Notice: With a new checkpoint, all input is read again, and existing output gets every row twice.
 With the old checkpoint and a deleted output, nothing is written: the query considers these batches
-done.
-In production: Checkpoints are stored below `--checkpoint-root`, by job, plan, state version and
-prefix.
+done. A query with a temporary checkpoint starts from nothing each time. The second warning comes
+with every query: adaptive execution would change the number of partitions, which state depends on.
+In production: Checkpoints of `archive` and the other jobs are stored below `--checkpoint-root`, by
+job, plan, state version and prefix.
 """
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-from lessons.harness.context import LessonContext, await_end
+from lessons.harness.context import LessonContext, await_end, outcome
 
 
 def run(context: LessonContext) -> Iterator[str]:
@@ -46,3 +54,47 @@ def run(context: LessonContext) -> Iterator[str]:
     context.remove("out")
     (context.folder / "out").mkdir()
     yield f"with the old checkpoint and no output: {run_with('checkpoint')}"
+    yield from _without_checkpoint(context)
+
+
+def _without_checkpoint(context: LessonContext) -> Iterator[str]:
+    context.spark.conf.unset("spark.sql.streaming.checkpointLocation")
+    users = context.stream("user string")
+    with _spark_warnings(context) as log:
+        yield f"no checkpoint, to noop: {outcome(users.writeStream.format('noop').start)}"
+    warnings = log.toString()
+    temporary = re.search(r"\S*/temporary-[\w-]+", warnings)
+    assert temporary  # noqa: S101 - the first warning names it
+    for warning in warnings.replace(temporary[0], "/.../temporary-...").splitlines():
+        yield f"  {warning}"
+    yield f"  the folder exists after the end: {Path(temporary[0]).exists()}"
+    files = users.writeStream.format("csv").option("path", context.path("more"))
+    yield f"no checkpoint, to files: {outcome(files.start)}"
+
+
+@contextmanager
+def _spark_warnings(context: LessonContext) -> Iterator[Any]:
+    """Yield a writer that receives the warnings about streaming, which are off otherwise.
+
+    Python has no access to the log, so this goes through the JVM.
+    """
+    java: Any = context.spark._jvm
+    log4j = java.org.apache.logging.log4j
+    layout = log4j.core.layout.PatternLayout.newBuilder().withPattern("%p: %m%n").build()
+    log = java.java.io.StringWriter()
+    appender = log4j.core.appender.WriterAppender.createAppender(
+        layout, None, log, "lesson", False, True
+    )
+    appender.start()
+    loggers = log4j.LogManager.getContext(False)
+    logger = loggers.getConfiguration().getLoggerConfig("org.apache.spark.sql.execution.streaming")
+    level = logger.getLevel()
+    logger.addAppender(appender, log4j.Level.WARN, None)
+    logger.setLevel(log4j.Level.WARN)
+    loggers.updateLoggers()
+    try:
+        yield log
+    finally:
+        logger.setLevel(level)
+        logger.removeAppender("lesson")
+        loggers.updateLoggers()

@@ -4,9 +4,13 @@ It supports operations on single rows only: no aggregation, deduplication, sort 
 Sources are Kafka and rate; sinks are Kafka, memory and console. A failed task fails the query,
 because Spark does not retry tasks here: a retry would have to take back rows already written.
 
-Notice: Spark refuses most of these before the query starts. Filters and maps are allowed, which is
-little in return for losing exactly-once.
-In production: No job uses it. The real-time trigger supports aggregations (lesson real_time).
+A published list names map, flatMap and mapPartitions as supported. That holds for Scala's typed
+functions. Their forms in Python are refused: `explode`, `mapInPandas` and `mapInArrow`.
+
+Notice: Spark refuses most of these before the query starts. Filters and functions of one row are
+allowed, which is little in return for losing exactly-once.
+In production: No job uses it. The real-time trigger, which `rack_temperature` uses, supports
+aggregations (lesson real_time).
 """
 
 from collections.abc import Callable, Iterator
@@ -38,6 +42,8 @@ def run(context: LessonContext) -> Iterator[str]:
         ("rate to the console", starting(rate, sink="console")),
         ("select, where, explode", starting(rate.where("value > 1").select(exploded))),
         ("a Python function", starting(rate.select(F.udf(lambda value: value, "long")("value")))),
+        ("mapInPandas", starting(rate.mapInPandas(lambda frames: frames, rate.schema))),
+        ("mapInArrow", starting(rate.mapInArrow(lambda batches: batches, rate.schema))),
         ("from files", starting(files)),
         ("to foreachBatch", to_function.start),
         ("an aggregation", starting(rate.groupBy("value").count(), "update")),

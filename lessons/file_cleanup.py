@@ -7,7 +7,7 @@ begins.
 Notice: The files of the last batch remain until another batch follows. Archiving keeps the complete
 source path below the archive folder. Clean up only files that no other query reads.
 In production: Kafka does this by retention: a topic deletes records by age or size, whether or not
-they were read.
+they were read. What has to stay, `archive` copies to files.
 """
 
 from collections.abc import Iterator

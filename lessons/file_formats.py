@@ -5,7 +5,7 @@ column, `value`. ORC and Parquet store types in the file, but a stream still nee
 
 Notice: All five formats give the same three people. Text gives lines, and the query has to parse
 them.
-In production: `archive` writes Parquet, partitioned by day.
+In production: `archive` writes Parquet, partitioned by kind, date and hour.
 """
 
 from collections.abc import Iterator

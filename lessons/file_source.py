@@ -1,14 +1,15 @@
 """A folder as a stream: each file is read once, when it first appears.
 
 The query needs a schema, because it cannot look at files that do not exist yet. Files that exist
-when the query starts belong to the stream, and so do those that arrive later. Spark remembers a
+when the query starts belong to the stream, and so do those that arrive later. Some texts say that
+only new files are read, or that a changed file is read again; both are wrong. Spark remembers a
 file by its path and never sees later changes to it. A file therefore has to arrive complete, by a
 rename. Spark ignores names that begin with a dot or an underscore, so a file can be written under
 such a name first.
 
-Notice: The record for Texas, which was added to a file already read, is never seen. A record with
-other fields is not an error: its columns become null. To detect such records, check for them
-(lesson bad_records).
+Notice: `1.json` existed before the start and is batch 0. The record for Texas, which was added to a
+file already read, is never seen. A record with other fields is not an error: its columns become
+null. To detect such records, check for them (lesson bad_records).
 In production: `archive` writes such files. The other jobs read Kafka, where a record is always
 complete.
 """

@@ -6,7 +6,8 @@ computes the batch again unless the DataFrame is persisted.
 
 Notice: Without `persist`, the rows were computed once for every sink. The function may run again
 with the same number, so it has to be idempotent (lesson idempotent_upsert).
-In production: The jobs write to topics. Whoever reads a topic decides what else to do.
+In production: No job uses it. `archive` writes Parquet with the file sink, and the others write to
+topics. Whoever reads a topic decides what else to do.
 """
 
 from collections.abc import Iterator

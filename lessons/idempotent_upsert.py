@@ -5,8 +5,8 @@ A sink that stores the number in the same transaction as the rows can skip the r
 At-least-once then becomes exactly once.
 
 Notice: user1 has spent 17. Without the batch number, the repeated batch makes it 24.
-In production: `alerting` does this with `alert_id` in SQLite, in one transaction with its read
-position.
+In production: No job uses it. `alerting` does this with `alert_id` in SQLite, in one transaction
+with its read position.
 """
 
 import sqlite3

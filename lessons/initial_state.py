@@ -6,8 +6,9 @@ table is not read again.
 
 Notice: user1 begins at 100. user2 has state although no amount came, and would continue from 50. A
 second run from the same checkpoint does not add the 100 again.
-In production: No job uses it, since all state can be rebuilt from the topic. It is the way to start
-when the topic no longer has the records.
+In production: `silent_sensor` starts with a state for each rack of the inventory, so that it
+reports racks that never sent a reading. All other state can be rebuilt from the topic. Where the
+topic no longer has the records, an initial state is the way to start.
 """
 
 from collections.abc import Iterator

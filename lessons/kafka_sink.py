@@ -6,8 +6,8 @@ before its commit runs again, and the sink does not take back what the first run
 Notice: The lesson deletes the last commit and restarts the query, as if it had failed between write
 and commit. That batch's records are now in the topic twice. A reader that keeps the last record per
 key is still right; one that adds up records is not.
-In production: Every alert has an id derived from its content, and `alerting` keeps one record per
-id.
+In production: Every alert, such as one of `overheating`, has an id derived from its content, and
+`alerting` keeps one record per id.
 """
 
 from collections.abc import Iterator

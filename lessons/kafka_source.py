@@ -8,7 +8,7 @@ Notice: Offsets count within a partition, and only a partition has an order. `st
 applies only to the first start. Spark commits no offsets to Kafka: the checkpoint has them, and the
 query's progress shows the lag.
 In production: Every job reads its topics this way. Records that cannot be parsed become dead
-letters.
+letters, which `dead_letters` reports.
 """
 
 import json

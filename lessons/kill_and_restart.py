@@ -6,7 +6,8 @@ with the same rows, because the offsets were written before the batch.
 
 Notice: The second batch was written twice with the same contents. Where a batch replaces its
 earlier output (here a file per batch), the result equals that of a run without a kill.
-In production: The tests kill jobs at every stage. Alerts repeat with the same `alert_id`.
+In production: The tests kill jobs at every stage. Alerts of `overheating` repeat with the same
+`alert_id`.
 """
 
 import os

@@ -6,8 +6,8 @@ deduplication, counts rows. To count rows before an aggregation, use `observe` o
 
 Notice: 10,000 rows of 2,784 racks were late, and Spark reports 2,784. Counted before the
 aggregation, as the jobs do, there are 10,000. The deduplication reports 10,000 too.
-In production: The jobs count late records this way, and `--progress` writes the number for each
-batch.
+In production: The jobs by event time, such as `action_counts`, count late records this way, and
+`--progress` writes the number for each batch.
 """
 
 import json

@@ -4,10 +4,13 @@ Three queries with the same filter run side by side, one with each trigger. Ever
 each receives a record. Kafka stamps every record when it is appended, on the way in and on the way
 out. The difference is the latency that a consumer would see.
 
-Notice: Latencies differ by machine and moment, so the lesson checks only their order. A micro-batch
-pays for planning, for writing offsets and commits, and for starting tasks in every batch; the other
-two do not pay this per record.
-In production: `make load` measures the latency of alerts, from the time at which a reading was due.
+Notice: Latencies differ by machine and moment, so the lesson compares only their order. A run
+prints the milliseconds below the output, as `measured`. Published figures are about 1 ms for
+continuous processing and 100 ms for micro-batches. A micro-batch pays for planning, for writing
+offsets and commits, and for starting tasks in every batch; the other two do not pay this per
+record.
+In production: `overheating` uses the real-time trigger. `make load` measures its latency from the
+time at which a reading was due.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,7 +52,10 @@ def run(context: LessonContext) -> Iterator[str]:
                 wait_until(arrived, number)
             Event().wait(EVERY_S)
         wait_until(arrived, WARM_UP + RECORDS)
-    medians = {name: median(_latencies_ms(context, sink)) for name, sink in sinks.items()}
+    latencies = {name: _latencies_ms(context, sink) for name, sink in sinks.items()}
+    for name, each in latencies.items():
+        context.measurements.append(f"{name}: median {median(each):.0f} ms, longest {max(each)} ms")
+    medians = {name: median(each) for name, each in latencies.items()}
     for name in ("continuous", "real-time"):
         yield f"{name} faster than micro-batch: {medians[name] < medians['micro-batch']}"
 

@@ -1,13 +1,15 @@
 """A query listener receives start, progress, idle and termination events of all queries.
 
-The listener API exists in Python too. Spark calls the listener in the driver, asynchronously, so it
-does not slow the query down, and events arrive late. With `spark.sql.streaming.metricsEnabled`, a
-query also registers gauges (rates, latency, state rows) with Spark's metrics system, under its
-name.
+The listener API exists in Python too, although older texts deny it. Spark calls the listener in the
+driver, asynchronously, so it does not slow the query down, and events arrive late. With
+`spark.sql.streaming.metricsEnabled`, a query also registers gauges (rates, latency, state rows)
+with Spark's metrics system. Their names begin with `spark.streaming` and the query's name.
 
 Notice: `observe` adds your own metrics to the progress, computed during the batch: a maximum, or a
-count of doubtful rows. Events arrive after the fact, so the lesson waits for them.
-In production: The jobs' `--progress` is such a listener; it writes JSON lines.
+count of doubtful rows. Events arrive after the fact, so the lesson waits for them. A gauge has the
+value of the latest progress, for Prometheus or JMX. Rate and latency differ from run to run, so a
+run prints them below the output, as `measured`.
+In production: The jobs' `--progress` is such a listener; it writes JSON lines, as in `archive`.
 """
 
 from collections.abc import Iterator
@@ -61,7 +63,18 @@ def run(context: LessonContext) -> Iterator[str]:
         ) as query:
             query.processAllAvailable()
             wait_until(lambda: len(log.events) == 2)
+            # Python has no access to the metrics system, so this goes through the JVM.
+            metrics = query._jsq.streamingQuery().streamMetrics()
+            gauges = metrics.metricRegistry().getGauges()
+            values = {f"{metrics.sourceName()}.{name}": gauges[name].getValue() for name in gauges}
         wait_until(lambda: len(log.events) == 3)
     finally:
         spark.streams.removeListener(log)
     yield "\n".join(log.events)
+    yield "gauges"
+    for name, value in sorted(values.items()):
+        if name.endswith(("states-rowsTotal", "eventTime-watermark")):
+            yield f"  {name} = {value}"
+        else:
+            yield f"  {name}"
+            context.measurements.append(f"{name} = {value}")

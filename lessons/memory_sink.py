@@ -2,10 +2,12 @@
 
 The sink keeps the result in a table of the driver that is named like the query. In complete mode
 the table holds the whole result; in append and update mode every batch adds rows. The table grows
-without bound and disappears with the process, so it is suitable for tests only.
+without bound and disappears with the process, so it is suitable for tests only. The checkpoint does
+not hold the table, so only complete mode can restart from it.
 
 Notice: The first window begins at 07:55, because windows slide by five minutes and each reading
-lies in two.
+lies in two. After the restart in complete mode, the first batch writes the whole table again, from
+the state. In update mode the rows of earlier batches would be missing, so Spark refuses.
 In production: `rack_temperature` is this function. It writes to a topic.
 """
 
@@ -14,12 +16,12 @@ from collections.abc import Iterator
 from pyspark.sql import functions as F
 
 from events.constants import FLEET_SCOPE
-from lessons.harness.context import LessonContext, await_end, format_table
+from lessons.harness.context import LessonContext, await_end, format_table, outcome
 from spark_jobs.telemetry.rack_temperature import rack_temperatures
 
 
 def run(context: LessonContext) -> Iterator[str]:
-    """Fill the tables `iot` (all racks together) and `iot_rack`, and query them."""
+    """Fill the tables `iot` (all racks together) and `iot_rack`, query them, and restart `iot`."""
     readings = context.stream(
         "rack_id string, temperature_c double, event_time timestamp", "readings.json"
     )
@@ -42,3 +44,14 @@ def run(context: LessonContext) -> Iterator[str]:
         "SELECT window, rack, avg_temp FROM iot_rack ORDER BY window.start, rack",
     ):
         yield f"{query}\n{format_table(context.spark.sql(query), ordered=True)}"
+    for mode in ("complete", "update"):
+        again = tables["iot"].writeStream.outputMode(mode).format("memory").queryName(f"iot_{mode}")
+        await_end(again.trigger(availableNow=True).start())
+        context.spark.catalog.dropTempView(f"iot_{mode}")
+    context.add_files("later.json")
+    for mode in ("complete", "update"):
+        again = tables["iot"].writeStream.outputMode(mode).format("memory").queryName(f"iot_{mode}")
+        yield f"restart in {mode} mode: {outcome(again.start)}"
+        if mode == "complete":
+            restarted = context.spark.table("iot_complete").orderBy("window.start")
+            yield format_table(restarted, ordered=True)

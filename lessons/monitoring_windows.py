@@ -5,8 +5,9 @@ from a table: a join on a time condition assigns each reading to every window th
 
 Notice: The reading of 08:01:02 lies in `visit`, which begins then, and not in `night round`, which
 ends then. Windows may overlap: the 100.5 of rack1 counts in two.
-In production: No job uses it yet. Maintenance windows that mute a rack's alerts would be such
-windows.
+In production: No job uses it. Maintenance windows are silences of `alerting`, which mute notices
+about a rack until a given time; the rules, such as `overheating`, evaluate its readings all the
+same.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,13 @@
 """The Parquet sink: append mode only, with a log of committed files.
 
-Files cannot be changed, so a file sink allows append mode only. Beside the data it keeps
-`_spark_metadata`, a log of the files of each batch. Spark reads only files in that log, so it
+Files cannot be changed, so a file sink allows append mode only, in every format. Beside the data it
+keeps `_spark_metadata`, a log of the files of each batch. Spark reads only files in that log, so it
 ignores files of a batch that failed half-way.
 
 Notice: Spark does not see a file that is missing from the log, but every other program does. Each
 batch writes at least one file, so short batches create small files that have to be compacted later.
-In production: `archive` writes Parquet by day, in larger batches.
+In production: `archive` writes Parquet by kind, date and hour, one batch a minute. `python -m
+spark_jobs compact` merges the files of an hour into one, which programs other than Spark read.
 """
 
 import shutil
@@ -34,13 +35,7 @@ def run(context: LessonContext) -> Iterator[str]:
     rows = context.spark.read.parquet(out).count()
     yield f"{len(files)} files exist, Spark reads {rows} rows"
     counts = readings.groupBy("rack").count()
-    yield outcomes(
-        (
-            mode,
-            counts.writeStream.outputMode(mode)
-            .format("parquet")
-            .option("path", context.path(mode))
-            .start,
-        )
-        for mode in ("update", "complete")
-    )
+    for kind in ("parquet", "json"):
+        writer = counts.writeStream.format(kind).option("path", context.path(kind))
+        yield f"an aggregation to {kind}"
+        yield outcomes((mode, writer.outputMode(mode).start) for mode in ("update", "complete"))

@@ -1,13 +1,14 @@
 """Folders such as `day=2017-06-02` become partition columns of the stream.
 
 Spark decides which partition columns exist when the stream is defined, from the folders that exist
-at that time. It then reads later folders of the same kind.
+at that time. It then reads later folders of the same kind. A common text says that the folders have
+to exist when the query starts. They do not, if the schema names the partition columns.
 
 Notice: Where the folder was empty when the stream was defined, the first day ends the query,
-because its rows have a column that the stream does not have. Create one folder of each kind first,
-or name the column in the schema.
-In production: `archive` partitions its output by day. Start a stream over it only once the first
-day exists.
+because its rows have a column that the stream does not have. With the column in the schema, the
+same empty folder is no problem. So create one folder of each kind first, or name the column.
+In production: `archive` partitions its files by kind, date and hour. A stream over them has to name
+these columns or start after the first hour. Programs other than Spark read the compacted files.
 """
 
 from collections.abc import Iterator

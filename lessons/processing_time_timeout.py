@@ -7,7 +7,8 @@ purpose.
 Notice: The devices become silent although no further row came; an event-time timeout would wait for
 ever. The machine's clock decides, so a replay of the same data gives another result, and every
 device seems silent after the query was stopped for a while.
-In production: `silent_sensor` and `lost_signal` use processing-time timers.
+In production: `silent_sensor` uses processing-time timers, since all racks may be silent at once.
+`lost_signal` counts readings in windows of event time, which the watermark closes.
 """
 
 from collections.abc import Iterator

@@ -5,7 +5,7 @@ before, inspect it afterwards, and move the watermark so that timers expire. It 
 
 Notice: The lesson starts no Spark job. The tester does not move the watermark by itself; the test
 has to set it.
-In production: The unit tests of the overheating processor work this way.
+In production: The unit tests of the processor in `overheating` work this way.
 """
 
 import json

@@ -22,9 +22,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from lessons.harness.context import LessonContext, outcomes, started, wait_until
 
 
-def real_time(writer: DataStreamWriter) -> DataStreamWriter:
-    """Set the real-time trigger."""
-    return writer.trigger(realTime="5 seconds")  # type: ignore[call-overload, no-any-return] # not in its types yet
+def real_time(writer: DataStreamWriter, batch: str = "5 seconds") -> DataStreamWriter:
+    """Set the real-time trigger, with the length of a batch."""
+    return writer.trigger(realTime=batch)  # type: ignore[call-overload, no-any-return] # not in its types yet
 
 
 def run(context: LessonContext) -> Iterator[str]:

@@ -1,11 +1,13 @@
 """A file stream needs a schema, unless schema inference is on.
 
-Without a schema the reader refuses to start. With `spark.sql.streaming.schemaInference` it runs a
-job over the files that exist now, and keeps the schema it finds for the life of the query.
+Without a schema the reader refuses to start. Some texts say that streams cannot infer a schema at
+all. With `spark.sql.streaming.schemaInference` they can: the reader runs a job over the files that
+exist now, and keeps the schema it finds for the life of the query.
 
 Notice: One row with 45.5 made `age` a double. Had that file come a day later, `age` would be a
 long, and 45.5 would be null.
-In production: Every job's schema is derived from the record in `events/`; nothing is inferred.
+In production: Every job's schema, such as that of `overheating`, is derived from the record in
+`events`; nothing is inferred.
 """
 
 from collections.abc import Iterator

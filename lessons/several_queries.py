@@ -6,8 +6,9 @@ exception. After `resetTerminated` it waits for the next.
 
 Notice: The query with `cast` fails on `twelve`; the one with `try_cast` continues with a null.
 `exception()` of the failed query gives the reason.
-In production: `python -m spark_jobs run` runs all jobs in one session, and ends with status 1 when
-a query fails.
+In production: `archive`, `user_totals` and the other jobs that `python -m spark_jobs run` names run
+in one session. A query that fails is started again from its checkpoint while the others go on. When
+one has failed too often (`--restarts`), the program ends with status 1.
 """
 
 from collections.abc import Iterator

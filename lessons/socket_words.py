@@ -6,7 +6,8 @@ request a line again, so it is suitable for experiments only.
 Notice: The query cannot resume from its checkpoint, because the source no longer has the data at
 offset 0. With a new checkpoint it starts from nothing: the first line's counts are gone, and so is
 the line sent in between.
-In production: The jobs read Kafka, which keeps records sent while the jobs were down.
+In production: `action_counts` and the other jobs read Kafka, which keeps records sent while the
+jobs were down.
 """
 
 import socket

@@ -7,8 +7,8 @@ the checkpoint is first used.
 
 Notice: Every word lies in exactly one partition, also after the second run with another setting:
 the checkpoint keeps its four partitions and ignores the new number.
-In production: `--state-partitions` sets the number at a checkpoint's first start. Changing it needs
-a new checkpoint.
+In production: `--state-partitions` sets the number at a checkpoint's first start, for `user_totals`
+as for every job with state. Changing it needs a new checkpoint.
 """
 
 import re

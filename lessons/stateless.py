@@ -5,7 +5,8 @@ trigger. A view gives a stream a name, and SQL over the view is the same query.
 
 Notice: `explode` drops device c, which has no tags, and `union` gives each row twice. The count per
 type is the only query here with state, so it needs update or complete mode.
-In production: Parsing records and routing dead letters is such a query.
+In production: `dead_letters` is such a query: it parses records and writes those that cannot be
+read.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,8 @@
 
 After the first two events, one follows every 50 seconds for five days. With windows of five minutes
 and ten minutes of lateness, 1,450 windows close, and the last few wait for later events. The column
-`value` contains JSON text, which the query parses separately.
+`value` contains JSON text, which the query parses separately. The first two events are published
+ones.
 
 Notice: One file per batch gives the same sums when the files are in time order. When each file
 spans all days, the first moves the watermark to the end. The second batch still uses the previous
@@ -50,6 +51,8 @@ def run(context: LessonContext) -> Iterator[str]:
     for number in range(FILES):
         _write(context, events[number * size : (number + 1) * size], f"in_turn/{number}.json")
         _write(context, events[number::FILES], f"mixed/{number}.json")
+    yield "the first two events"
+    yield format_table(_first_two(context), ordered=True)
     for name, folder, files in (
         ("at once", "in_turn", FILES),
         ("file by file", "in_turn", 1),
@@ -68,6 +71,11 @@ def run(context: LessonContext) -> Iterator[str]:
         sent = sum(event["num_steps"] for event in events)
         yield f"{name}: {sums.count()} windows closed, {total:,} of {sent:,} steps"
         yield format_table(sums.orderBy("window").limit(3), ordered=True)
+
+
+def _first_two(context: LessonContext) -> DataFrame:
+    events = context.spark.read.schema(SCHEMA).json(context.path("in_turn"))
+    return events.orderBy("id").limit(2)
 
 
 def _event(number: int, first: list[dict[str, Any]]) -> dict[str, Any]:

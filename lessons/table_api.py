@@ -8,7 +8,7 @@ Data: None: the rate source generates its rows.
 Notice: The second query reads the files of the first table as they are committed. SQL can query the
 table at any time.
 In production: The jobs are connected by topics instead, which keep an order and let every reader go
-at its own speed.
+at its own speed. `archive` writes Parquet files by path, without a table.
 """
 
 from collections.abc import Iterator

@@ -7,8 +7,8 @@ timestamps are displayed. It does not move windows, which are aligned to 1970-01
 Notice: A day in Berlin begins at 23:00 UTC in winter and at 22:00 UTC in summer. A daily window
 with an offset of 23 hours is right on the 25th and wrong after the clocks changed on the 26th:
 22:30 UTC is then the 27th in Berlin. Only grouping by the date in that zone is right on both days.
-In production: All times are UTC, in the events (with `Z`) and in the session. Readers convert for
-display.
+In production: All times are UTC, in the events (with `Z`), in the session and in the results of
+`rack_temperature`. Readers convert for display.
 """
 
 from collections.abc import Iterator

@@ -7,7 +7,9 @@ Notice: The hour of user1 ends at 04:50, an hour after 03:50 and not after 03:00
 moves the timeout. The watermark is ten minutes behind the newest row and applies one batch later,
 so totals end late, but never early. The transaction of user2 at 04:45 was in time, at a watermark
 of 03:40. Without new transactions no total ends.
-In production: `user_totals` never expires totals; `user_sessions` ends sessions by the watermark.
+In production: `user_totals --state-retention ttl` starts a total again after an hour of event time
+without a purchase, and removes old state with a timer at the watermark. By default its totals never
+expire. `user_sessions` ends sessions by the watermark.
 """
 
 from collections.abc import Iterator

@@ -8,6 +8,7 @@ Two more triggers have their own lessons: continuous and real_time.
 Notice: `once` reads all files in one batch. With a year of data that batch would not fit in memory,
 so available-now has replaced it. After a restart each query resumes where it stopped.
 In production: `--trigger` of `python -m spark_jobs run`: real-time, micro-batch or available-now.
+`rack_temperature` has all three.
 """
 
 from collections.abc import Iterator

@@ -7,8 +7,9 @@ that do not match it end the query.
 
 Notice: Both ways give the same rows, but Spark cannot look into Python: it moves no filter and
 drops no unused column through the function, and every row travels to a worker and back.
-In production: The jobs use columns. `overheating` and `user_totals` need code, and use pandas or
-Arrow batches.
+In production: The jobs use columns where they can. `user_totals` needs code, and takes rows, not
+frames. So do the rules by rack, such as `lost_signal`, but each of their rows has many readings, as
+an Arrow stream. Only `overheating` takes pandas frames, of such rows.
 """
 
 from collections.abc import Iterator

@@ -7,8 +7,8 @@ with a reason.
 Notice: A limit counts over the whole stream: after that many rows, no more come. `distinct` keeps
 every row in state. Each eager action has a streaming form: `count()` is `groupBy().count()`,
 `foreach` is `writeStream.foreach`, `show` is the console sink.
-In production: The jobs neither sort nor chain aggregations. A reader of a topic sorts what it
-needs.
+In production: The jobs, such as `action_counts`, neither sort nor chain aggregations. A reader of a
+topic sorts what it needs.
 """
 
 from collections.abc import Callable, Iterator

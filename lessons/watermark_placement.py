@@ -6,8 +6,8 @@ allowed too, because a closed window never changes.
 
 Notice: The clock of rack2 is a year ahead. After its reading, every other reading is late for a
 year, without an error.
-In production: A reading more than 5 minutes ahead of its Kafka append time becomes a dead letter,
-so one wrong clock cannot make all other readings late.
+In production: `rack_temperature` leaves out a reading more than 5 minutes ahead of its Kafka append
+time, and `dead_letters` reports it. So one wrong clock cannot make all other readings late.
 """
 
 from collections.abc import Iterator

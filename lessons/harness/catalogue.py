@@ -109,6 +109,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "continuous",
         "continuous_limits",
         "real_time",
+        "low_latency_restart",
         "latency",
     ),
 }

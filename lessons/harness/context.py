@@ -37,6 +37,8 @@ class LessonContext:
     data: Path
     broker: LazyBroker
     console_file: Path
+    measurements: list[str] = field(default_factory=list)
+    """Figures that differ from run to run: they are printed, but not compared."""
     _modified: Iterator[int] = field(default_factory=lambda: count(FIRST_MODIFIED))
     _console_read: int = 0
 
@@ -119,6 +121,12 @@ class BatchCollector:
         """Return the batches since the last call."""
         texts, self.texts = self.texts, []
         return "\n".join(texts) or "no batch"
+
+
+def has_committed(checkpoint: Path, offsets: str) -> bool:
+    """Say whether a committed batch, or epoch, of a query has a text in its offsets."""
+    committed = (checkpoint / "commits").glob("[0-9]*")
+    return any(offsets in (checkpoint / "offsets" / path.name).read_text() for path in committed)
 
 
 @contextmanager

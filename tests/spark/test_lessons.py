@@ -46,6 +46,7 @@ def test_all_lessons_print_their_expected_output(tmp_path: Path) -> None:
     assert not different, "\n".join([*different.values(), done.stderr[-2000:]])
     assert done.returncode == 0, done.stderr[-2000:]
     assert [path.name for path in (tmp_path / "lessons").iterdir()] == []
+    assert re.search(r"^measured: real-time: median \d+ ms, longest", done.stdout, re.MULTILINE)
 
 
 def test_a_changed_and_a_missing_output_are_both_found() -> None:
