@@ -71,6 +71,25 @@ def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
         )
 
 
+@pytest.mark.parametrize("service", ["producer", "clickstream"])
+def test_the_producers_send_what_the_compose_files_do(service: str) -> None:
+    composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    (container,) = PODS[f"producer/Deployment/{service}"]["containers"]
+
+    def scenario(words: list[str]) -> list[str]:
+        return [word for word in words if not word.startswith("--ledger")]
+
+    in_compose = [
+        word.replace("${SCENARIO:-producer/scenarios/demo.yaml}", "producer/scenarios/demo.yaml")
+        for word in composed["services"][service]["command"]
+    ]
+    assert scenario(container["args"]) == scenario(in_compose)
+    assert any(word.startswith("--ledger=") for word in container["args"]), (
+        "a restart would send the history again"
+    )
+    assert container["readinessProbe"]["exec"]["command"] == ["python", "-m", "producer", "health"]
+
+
 def test_the_drivers_list_no_job_and_run_each_once() -> None:
     words = [
         word
