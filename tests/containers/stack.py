@@ -93,16 +93,21 @@ class Stack:
         (found,) = json.loads(said)
         return dict(found)
 
-    def kill(self, service: str) -> None:
-        """Kill the processes of a container, so that its restart policy restarts it."""
-        before = self.inspect(service)["RestartCount"]
-        self.command("exec", "--no-TTY", service, "sh", "-c", "kill -9 -1")
+    def kill(self, *services: str) -> None:
+        """Kill the processes of containers, so that their restart policies restart them."""
+        before = {name: self.inspect(name)["RestartCount"] for name in services}
+        for name in services:
+            self.command("exec", "--no-TTY", name, "sh", "-c", "kill -9 -1")
 
-        def came_back() -> bool:
-            found = self.inspect(service)
-            return bool(found["RestartCount"] > before and found["State"]["Running"])
+        def not_back() -> list[str]:
+            found = {name: self.inspect(name) for name in services}
+            return [
+                name
+                for name, now in found.items()
+                if now["RestartCount"] <= before[name] or not now["State"]["Running"]
+            ]
 
-        eventually(came_back, timeout_s=60, every_s=0.2)
+        eventually(not_back, lambda names: not names, timeout_s=120, every_s=0.5)
 
     def await_log(self, service: str, words: str) -> None:
         """Wait until a service's log contains the words."""
