@@ -5,7 +5,7 @@ import signal
 import tempfile
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import Phase, settings
@@ -16,6 +16,7 @@ from broker.topics import create_topics
 from demo.environment import ignore_personal_settings
 from events.settings import Settings
 from jars.java import QUICK_JAVA
+from tests.promises import Promises, not_judged
 from tests.support import FULL_EXAMPLES, Kafka, free_port
 
 ignore_personal_settings()
@@ -60,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name each test that was not run in the last lines, with the reason."""
+    """Name in the last lines each test that was not run, and each promise not judged, with why."""
     not_run = defaultdict[str, list[str]](list)
     for report in terminalreporter.stats.get("skipped", []):
         not_run[report.longrepr[2].removeprefix("Skipped: ")].append(report.nodeid)
@@ -68,6 +69,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"NOT RUN, as {because}", yellow=True)
         for name in names:
             terminalreporter.line(name)
+    stats = terminalreporter.stats
+    if lines := not_judged([*stats.get("passed", []), *stats.get("failed", [])]):
+        terminalreporter.section("NOT JUDGED, as the machine was overloaded", yellow=True)
+        for line in lines:
+            terminalreporter.line(line)
+
+
+@pytest.fixture
+def promises(record_property: Callable[[str, object], None]) -> Promises:
+    """Return the judge of this test's promises."""
+    return Promises(record_property)
 
 
 @pytest.fixture(scope="session")

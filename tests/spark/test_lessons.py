@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -11,8 +12,10 @@ import pytest
 from events.settings import Settings
 from lessons.harness.catalogue import NAMES, load
 from lessons.harness.runner import difference_from_expected
+from tests.promises import Promises
 from tests.support import run
 
+PROMISED_S = 300.0
 LIMIT_S = 900
 """Limit for all lessons: four minutes on two idle processors, more on a busy machine."""
 
@@ -40,12 +43,15 @@ def differences(names: Sequence[str], stdout: str) -> dict[str, str]:
 
 @pytest.mark.timeout(LIMIT_S + 60)
 @pytest.mark.full
-def test_all_lessons_print_their_expected_output(tmp_path: Path) -> None:
+def test_all_lessons_print_their_expected_output(tmp_path: Path, promises: Promises) -> None:
+    began_s = time.monotonic()
     done = run_lessons(NAMES, tmp_path)
+    took_s = time.monotonic() - began_s
     different = differences(NAMES, done.stdout)
     assert not different, "\n".join([*different.values(), done.stderr[-2000:]])
     assert done.returncode == 0, done.stderr[-2000:]
     assert [path.name for path in (tmp_path / "lessons").iterdir()] == []
+    promises.judge("all lessons", took_s, PROMISED_S)
     assert re.search(r"^measured: real-time: median \d+ ms, longest", done.stdout, re.MULTILINE)
 
 

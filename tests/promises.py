@@ -1,0 +1,71 @@
+"""Times that the documentation promises, judged only on a machine that is not overloaded."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+MARGIN = 1.5
+"""A test fails above so many times the promised time."""
+FREE_ENOUGH = 0.8
+"""A machine is overloaded if a busy thread per processor gets less of its processor than this."""
+CALIBRATION_S = 0.5
+NOT_JUDGED = "not judged"
+"""The property of a test's report that names a promise which could not be judged."""
+_BLOCK = bytes(1 << 20)
+
+
+def free_share() -> float:
+    """Return the least share of a processor that one of as many threads as processors gets."""
+    threads = os.cpu_count() or 1
+    with ThreadPoolExecutor(threads) as pool:
+        return min(pool.map(lambda _: _busy_share(), range(threads)))
+
+
+def _busy_share() -> float:
+    began_s, used_s = time.monotonic(), time.thread_time()
+    while time.monotonic() - began_s < CALIBRATION_S:
+        hashlib.sha256(_BLOCK)  # without Python's lock, so that all threads compute at once
+    return (time.thread_time() - used_s) / (time.monotonic() - began_s)
+
+
+class Promises:
+    """Judges the times that a test measures.
+
+    - `record` takes a property of the test's report, as pytest's `record_property` does.
+    - `calibrate` returns how much of the machine is free, from 0 to 1. It is called at the start
+      and for a promise that is missed, when the test's own programs have ended.
+    """
+
+    def __init__(
+        self,
+        record: Callable[[str, object], None],
+        calibrate: Callable[[], float] = free_share,
+    ) -> None:
+        self._record, self._calibrate = record, calibrate
+        self._free_before = calibrate()
+
+    def judge(self, name: str, measured_s: float, promised_s: float) -> None:
+        """Fail above the margin; on an overloaded machine, report instead as not judged."""
+        self._record(name, f"{measured_s:.1f} s")
+        if measured_s <= MARGIN * promised_s:
+            return
+        free = min(self._free_before, self._calibrate())
+        found = f"{name}: {measured_s:.1f} s instead of {promised_s:g} s"
+        if free >= FREE_ENOUGH:
+            pytest.fail(found)
+        self._record(NOT_JUDGED, f"{found}, with {free:.0%} of a processor free")
+
+
+def not_judged(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """Return a line for each promise that tests could not judge."""
+    return [
+        str(value)
+        for report in reports
+        if report.when == "call"
+        for name, value in report.user_properties
+        if name == NOT_JUDGED
+    ]

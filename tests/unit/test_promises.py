@@ -1,0 +1,49 @@
+"""A missed promise fails a test, except on an overloaded machine, where it is reported."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.promises import NOT_JUDGED, Promises, free_share, not_judged
+
+
+@pytest.mark.parametrize(
+    ("measured_s", "free", "ending"),
+    [
+        (44.0, [0.9, 0.9], "kept"),
+        (44.0, [0.1, 0.1], "kept"),
+        (46.0, [0.9, 0.9], "failed"),
+        (46.0, [0.9, 0.3], NOT_JUDGED),
+        (46.0, [0.3, 0.9], NOT_JUDGED),
+    ],
+)
+def test_a_promise_is_judged_by_its_margin_where_the_machine_is_free(
+    measured_s: float, free: list[float], ending: str
+) -> None:
+    properties: dict[str, object] = {}
+    promises = Promises(properties.__setitem__, lambda: free.pop(0))
+    if ending == "failed":
+        with pytest.raises(pytest.fail.Exception, match=r"^first alert: 46\.0 s instead of 30 s$"):
+            promises.judge("first alert", measured_s, 30.0)
+    else:
+        promises.judge("first alert", measured_s, 30.0)
+    assert (NOT_JUDGED in properties) == (ending == NOT_JUDGED)
+    assert properties["first alert"] == f"{measured_s:.1f} s"
+
+
+def test_a_calibration_is_a_share_of_a_processor() -> None:
+    assert 0.0 < free_share() <= 1.05
+
+
+def test_what_was_not_judged_is_found_in_the_reports_of_tests() -> None:
+    def report(when: str, *properties: tuple[str, object]) -> Any:
+        return SimpleNamespace(when=when, user_properties=list(properties))
+
+    missed = (NOT_JUDGED, "first alert: 99.0 s instead of 30 s, with 50% of a processor free")
+    reports = [
+        report("call", ("first alert", "99.0 s"), missed),
+        report("teardown", missed),
+        report("call", ("first alert", "9.0 s")),
+    ]
+    assert not_judged(reports) == [missed[1]]
