@@ -98,8 +98,9 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "changes_of_state",
     ),
     "Example: a sensor ETL": (
-        "sensor_etl",
         "bad_records",
+        "sensor_etl",
+        "sensor_sql",
         "sensor_counts",
         "sensor_alerts",
         "weak_signal",

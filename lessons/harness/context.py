@@ -37,6 +37,8 @@ class LessonContext:
     data: Path
     broker: LazyBroker
     console_file: Path
+    measurements: list[str] = field(default_factory=list)
+    """Figures that differ from run to run: they are printed, but not compared."""
     _modified: Iterator[int] = field(default_factory=lambda: count(FIRST_MODIFIED))
     _console_read: int = 0
 

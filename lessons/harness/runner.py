@@ -78,6 +78,8 @@ def run_lessons(
                     f"-- {time.monotonic() - started:.1f} s"
                     + (f"; files are in {folder}" if keep else "")
                 )
+                for text in context.measurements:
+                    echo(f"measured: {text}")
                 if difference := difference_from_expected(lesson, output):
                     different.append(lesson.name)
                     echo(difference)
