@@ -14,6 +14,10 @@ LESSONS = Path(__file__).parent.parent
 PACKAGE = "lessons"
 
 CHAPTERS: dict[str, tuple[str, ...]] = {
+    "The model": (
+        "first_stream",
+        "loop",
+    ),
     "Sources": (
         "file_source",
         "file_formats",
@@ -75,6 +79,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Custom state": (
         "rack_warning",
         "user_totals",
+        "own_totals",
         "totals_timeout",
         "processing_time_timeout",
         "state_variables",
@@ -84,6 +89,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "processor_test",
         "group_order",
         "state_plan",
+        "state_stores",
     ),
     "Unsupported operations": ("unsupported_operations",),
     "Running queries": (
