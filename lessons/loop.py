@@ -74,7 +74,7 @@ def run(context: LessonContext) -> Iterator[str]:
             yield "\n".join([files[0] if files else "nothing new", *(seen or ["no batch"])])
             yield f"afterwards: {logs(context)}"
             seen.clear()
-        batches = query.recentProgress
+        batches = [batch for batch in query.recentProgress if batch.numInputRows]
     yield f"batches in the progress: {[batch.batchId for batch in batches]}; durations of"
     for step, names in STEPS.items():
         took = [sum(batch.durationMs[name] for name in names) for batch in batches]

@@ -18,9 +18,10 @@ are one in Python, and `transformWithState` is newer in all languages:
 Data: The transactions of lesson user_totals.
 Notice: Results and state rows are the same. The plans differ: `groupBy` adds up the rows of a task
 before the shuffle, so one row per user and task travels. Own state gets every row, sorted by user,
-and hands each to Python. So own state is for what no aggregate can say, such as three hot readings
-in a row (lesson rack_warning).
-In production: `user_totals` is a `groupBy` where totals never expire, and own state where they do.
+and hands each to Python. So use an aggregate where there is one, and own state for the rest, such
+as a total that ends by itself (lesson totals_timeout).
+In production: `user_totals` removes duplicates before it sums. Then only append mode is allowed, in
+which a `groupBy` without a window is refused, so it has own state.
 """
 
 import re

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from lessons.harness.context import LessonContext, await_end, format_table, started, wait_until
@@ -33,18 +34,13 @@ CORRUPT = "_corrupt_record"
 WRITTEN_SCHEMA = f"{SCHEMA}, INPUT_FILE_NAME string, PROCESSED_TIME timestamp"
 
 
-def send(context: LessonContext, *files: str) -> None:
-    """Add files of sensor records to the ETL's input, in order."""
-    context.add_files(*(str(DATA / file) for file in files))
-
-
 def records(context: LessonContext, *files: str) -> DataFrame:
     """Return a stream of the sensors' JSON files, one per batch, with the two added columns.
 
     Records that cannot be parsed have their raw text in `_corrupt_record`.
     """
-    send(context, *files)
-    return context.stream(f"{SCHEMA}, {CORRUPT} string").withColumns(
+    stream = context.stream(f"{SCHEMA}, {CORRUPT} string", *(str(DATA / file) for file in files))
+    return stream.withColumns(
         {"INPUT_FILE_NAME": F.input_file_name(), "PROCESSED_TIME": F.current_timestamp()}
     )
 
@@ -68,12 +64,17 @@ def sensors(context: LessonContext) -> DataFrame:
     return reader.parquet(written(context))
 
 
+def rows_read(query: StreamingQuery) -> list[int]:
+    """Return the number of rows that each batch has read; idle reports are no batches."""
+    return [batch.numInputRows for batch in query.recentProgress if batch.numInputRows]
+
+
 def run(context: LessonContext) -> Iterator[str]:
     """Run the ETL over two files, and repeat the second batch of it and of foreachBatch."""
     sink = etl(context, "1.json", "2.json")
     with started(sink.trigger(processingTime="5 seconds")) as query:
-        wait_until(lambda: len(query.recentProgress) == 2)
-        yield f"query {query.name}: rows per batch {[b.numInputRows for b in query.recentProgress]}"
+        wait_until(lambda: len(rows_read(query)) == 2)
+        yield f"query {query.name}: rows per batch {rows_read(query)}"
     rows = context.spark.read.parquet(written(context))
     file = F.substring_index("INPUT_FILE_NAME", "/", -1).alias("file")
     yield f"columns: {', '.join(rows.columns)}"

@@ -149,13 +149,12 @@ INTRODUCTIONS: dict[str, str] = {
     "Running queries": "Looking after queries: what they do now, and why one stopped.",
     "Recovery": "What survives a restart, and which changes a restarted query accepts.",
     "Example: a sensor ETL": (
-        "A chain of two queries with all of the above: JSON to Parquet, live SQL over the Parquet "
-        "folder, counts per device, and an alert on too few. Read it in order."
+        "One chain that uses what came before: JSON to Parquet, live SQL over the Parquet folder, "
+        "counts per device, and an alert on too few. Read it in order."
     ),
     "Example: a streaming sum": "One query over many files, and what their order changes.",
     "Low-latency triggers": (
-        "All lessons before this chapter take a few hundred milliseconds per batch. These two "
-        "triggers take a few."
+        "A batch takes at least some hundred milliseconds. Two triggers pass a record on in a few."
     ),
 }
 """What each chapter is about, for the index of the lessons' pages."""

@@ -94,11 +94,12 @@ def test_only_the_watermark_on_the_windows_own_column_cleans_the_state() -> None
 
 def test_update_mode_alerts_on_open_windows_and_append_mode_on_closed_ones() -> None:
     text = expected("sensor_alerts")
-    sections = re.split(r"^\d\.json, \w+ mode\n|^\w+ mode: .*\n", text, flags=re.MULTILINE)
+    sections = re.split(r"^\d\.json, \w+ mode\n|^append mode: .*\n", text, flags=re.MULTILINE)
     lines = [section.splitlines() for section in sections[1:7]]
     update, append = lines[::2], lines[1::2]
     after_first = sorted(alert(*key, n) for key, n in counts("1.json").items() if n < FEW)
     assert update[0] == after_first
+    assert update[1:] == [[alert("10:00:05", 1, 2)], [alert("10:05:00", 4, 1)]]
     assert len(after_first) == 3  # every device, though device 1 reported five times in the end
     closed = sorted(
         alert(*key, n) for key, n in counts(*FILES).items() if n < FEW and key[0] < "10:05"
