@@ -14,12 +14,12 @@ Three published claims are wrong or out of date:
 - "Since 2.3": Structured Streaming came with Spark 2.0, and was declared stable with 2.2. Version
   2.3 added continuous processing and joins of two streams.
 - "There are no batches": the model has none, the engine has. Every progress has a batch number.
-  Only the continuous trigger has none, and it is still experimental; real-time has long batches.
+  Only the continuous trigger, still experimental, has epochs instead; real-time has long batches.
 - "The slide says how often it is computed": the slide says where windows begin. The trigger says
   how often the result is computed.
 
 Notice: During a batch its offsets are written and its commit is not. Batch 0 computes four windows,
-batch 1 two of them again: nothing waited for a slide of five minutes. The last poll found nothing
+batch 1 updates two of them: nothing waited for a slide of five minutes. The last poll found nothing
 new, so there is no batch 2. The result table is the query over the whole input table, each time.
 In production: The checkpoint of every job has these two logs (lesson checkpoint).
 """

@@ -86,7 +86,8 @@ def test_own_state_gives_the_totals_of_a_group_by() -> None:
 
 
 def test_rocksdb_counts_its_rows_by_reading_each_before_writing_it() -> None:
-    hdfs, rocksdb, untracked = expected("state_stores").split("StateStoreProvider")[1:4]
+    default, _, hdfs, rocksdb, untracked, _ = expected("state_stores").split("StateStoreProvider")
+    assert default == "without a setting: HDFSBacked"
     rows_after = "rows after each batch: [500, 10000, 10000]"
     assert rows_after in hdfs
     assert rows_after in rocksdb
