@@ -10,8 +10,8 @@ end, so it has no action (lesson unsupported_operations). It has a sink, and run
 
 Notice: The stream's last batch in complete mode is the static result. Without a schema the stream
 would be refused, since the files are still to come (lesson schema_inference).
-In production: A job is such a function from DataFrame to DataFrame, so its tests can run it over a
-static one.
+In production: `rack_temperature`, as every job, is such a function from DataFrame to DataFrame, so
+its tests can run it over a static one.
 """
 
 import re

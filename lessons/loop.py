@@ -21,7 +21,8 @@ Three published claims are wrong or out of date:
 Notice: During a batch its offsets are written and its commit is not. Batch 0 computes four windows,
 batch 1 updates two of them: nothing waited for a slide of five minutes. The last poll found nothing
 new, so there is no batch 2. The result table is the query over the whole input table, each time.
-In production: The checkpoint of every job has these two logs (lesson checkpoint).
+In production: The checkpoints of `rack_temperature` and of every other job have these two logs
+(lesson checkpoint).
 """
 
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ before the shuffle, so one row per user and task travels. Own state gets every r
 and hands each to Python. So use an aggregate where there is one, and own state for the rest, such
 as a total that ends by itself (lesson totals_timeout).
 In production: `user_totals` removes duplicates before it sums. Then only append mode is allowed, in
-which a `groupBy` without a window is refused, so it has own state.
+which an aggregate without a window is refused, so it has own state.
 """
 
 import re
@@ -105,4 +105,4 @@ def run(context: LessonContext) -> Iterator[str]:
             query.explain()
         steps = re.findall(rf"\b({STEPS})\b", plan.getvalue())
         yield f"{totals.__name__}\n{collector.take()}\n{progress_table(query)}"
-        yield f"  plan, starting at the source: {', '.join(reversed(steps))}"
+        yield f"plan, starting at the source: {', '.join(reversed(steps))}"
