@@ -8,8 +8,8 @@ A stream has no end, so Spark refuses to sort it. In complete mode every batch w
 result, which can be sorted: `ORDER BY` is allowed after an aggregation. The filter has none, so it
 runs in append mode and cannot sort. The memory sink shows each result as a table.
 
-Published versions often run such SQL over a static view of the same folder. A static view is
-computed when somebody asks; these queries follow the folder by themselves.
+A static view of the same folder, from `spark.read`, is computed when somebody asks for it; these
+queries follow the folder by themselves.
 
 Data: The files of lesson sensor_etl.
 Notice: The second round counts the rows of both files, not only those of the new one. The total is
