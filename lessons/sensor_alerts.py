@@ -1,23 +1,32 @@
-"""Alert on too few records per window, with foreach and foreachBatch, in two output modes.
+"""Fewer than five records in five seconds: an alert, with foreach and foreachBatch, in two modes.
 
-A device with fewer than five records in five seconds gets an alert line. The count is final only
-when the window has closed, so the counts have to come in append mode. In update mode every window
-starts with too few.
+The end of the chain (lesson sensor_etl), with all of it running at once: a file arrives, the ETL
+appends it to the Parquet folder, a second stream counts (lesson sensor_counts), and a device with
+fewer than five records in a window gets an alert line. foreach writes it row by row in a Python
+worker, foreachBatch for the whole batch in the driver.
 
-Notice: Update mode alerts on windows that are still filling, and repeatedly on the last one. Append
-mode judges each closed window once. The last window of device 4 is still open.
-In production: An alert is decided on final data or corrected by a later alert. `lost_signal`
-reports racks that send too few readings.
+A count is final only when its window has closed, so the counts have to come in append mode. In
+update mode every window starts with too few. The published query, which judges each batch of
+complete or update mode, alerts on every device.
+
+Data: The files of lesson sensor_etl.
+Notice: In update mode device 1 has an alert for its first window, which had five records in the
+end, and device 4 for its last, which is still open. Append mode judges each closed window once: the
+third file closes the windows of the other two.
+In production: `lost_signal` raises this alert, on closed windows, for racks that sent some readings
+but fewer than expected.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import ExitStack
+from functools import partial
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from lessons.harness.context import LessonContext, await_end
-from lessons.sensor_counts import counts_per_device, processed
+from lessons.harness.context import LessonContext, started
+from lessons.sensor_counts import counts_per_device
+from lessons.sensor_etl import DATA, etl, sensors
 
 EXPECTED_RECORDS = 5
 
@@ -37,24 +46,33 @@ def too_few(counts: DataFrame) -> DataFrame:
 
 
 def run(context: LessonContext) -> Iterator[str]:
-    """Write alerts in both modes with both sinks."""
-    counts = too_few(counts_per_device(processed(context)))
-    for mode in ("update", "append"):
-        lines = context.folder / f"{mode}.txt"
+    """Run the ETL and the alerts in both modes at once, and send three files."""
+    # Four queries that poll every 10 ms, the default, would keep two processors busy.
+    context.spark.conf.set("spark.sql.streaming.pollingDelay", "200ms")
+    alerts = too_few(counts_per_device(sensors(context)))
+    file = context.folder / "foreach.txt"
+    lines: dict[str, list[str]] = {"update": [], "append": []}
 
-        def write_line(row: Row, lines: Path = lines) -> None:
-            with lines.open("a", encoding="utf-8") as file:
-                file.write(f"  {alert(row)}\n")
+    def write_line(row: Row) -> None:  # in a Python worker, which shares only files with the driver
+        with file.open("a", encoding="utf-8") as opened:
+            opened.write(f"  {alert(row)}\n")
 
-        written: list[str] = []
+    def write_batch(mode: str, rows: DataFrame, _number: int) -> None:
+        lines[mode] += [f"  {alert(row)}" for row in rows.orderBy("start", "deviceId").collect()]
 
-        def write_batch(rows: DataFrame, _number: int, written: list[str] = written) -> None:
-            written.extend(f"  {alert(row)}" for row in rows.orderBy("start", "deviceId").collect())
-
-        writer = counts.writeStream.outputMode(mode).trigger(availableNow=True)
-        await_end(writer.foreach(write_line).start())
-        await_end(writer.foreachBatch(write_batch).start())
-        by_foreach = lines.read_text(encoding="utf-8").splitlines()
-        same = sorted(by_foreach) == sorted(written)
-        yield f"{mode} mode, foreachBatch; foreach wrote the same lines: {same}"
-        yield "\n".join(written)
+    writers = [etl(context), alerts.writeStream.outputMode("append").foreach(write_line)]
+    for mode in lines:
+        writer = alerts.writeStream.outputMode(mode)
+        writers.append(writer.foreachBatch(partial(write_batch, mode)))
+    with ExitStack() as stack:
+        queries = [stack.enter_context(started(writer)) for writer in writers]
+        for name in ("1.json", "2.json", "3.json"):
+            context.add_files(str(DATA / name))
+            for query in queries:
+                query.processAllAvailable()
+            for mode, new in lines.items():
+                yield "\n".join([f"{name}, {mode} mode", *(new or ["  no alert"])])
+                closed = list(new)
+                new.clear()
+    by_row = file.read_text(encoding="utf-8").splitlines()
+    yield f"append mode: foreach wrote the same {len(by_row)} lines: {sorted(by_row) == closed}"

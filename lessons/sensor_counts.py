@@ -1,13 +1,21 @@
-"""A second stream over the output of the first: records per device in windows of five seconds.
+"""Records per device in five seconds: a watermark on one time, windows on another, cleans nothing.
 
-The Parquet folder of the ETL (lesson sensor_etl) is the source. The query counts records by
-processing time, with one minute of lateness and one shuffle partition, into the memory table
-`devices`, which SQL then queries.
+The third part of the chain (lesson sensor_etl): counts over the ETL's folder, in windows of the
+records' `timestamp`. The published query sets its watermark of one minute on `PROCESSED_TIME`, the
+time at which the ETL read the record, with the reason that devices may send late. But a watermark
+says how far one column has come. It says nothing about windows of another column. So no window is
+ever closed: the state only grows, and append mode is refused. In complete mode, which the published
+query uses, nobody notices.
 
-Notice: A processing time is never late, and says when a record passed through, not when it was
-measured: if the first query was stopped, hours of measurements fall into one window. One partition
-is enough for a few devices, and avoids 200 state files, the default number of partitions.
-In production: Windows use event time, and `--state-partitions` is 4.
+The right query has the watermark on the column of its windows. Windows of `PROCESSED_TIME` would be
+allowed as well, but they say when a record passed, not when it was measured: after a stop, hours of
+measurements fall into one window, and no record is ever late.
+
+Data: The files of lesson sensor_etl.
+Notice: Both queries count the same. With the watermark on `timestamp`, the third file, five minutes
+later, closes the five windows before it: only its own remains in the state. Complete mode cleans
+nothing with either watermark (lesson state_cleanup).
+In production: `lost_signal` counts readings in windows of event time, and closes them by it.
 """
 
 from collections.abc import Iterator
@@ -15,59 +23,38 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lessons.harness.context import LessonContext, await_end, format_table
-
-SCHEMA = (
-    "deviceId long, deviceType string, signalStrength double, INPUT_FILE_NAME string,"
-    " PROCESSED_TIME timestamp"
-)
+from lessons.harness.context import LessonContext, await_end, format_table, outcome
+from lessons.sensor_etl import etl, sensors
 
 
-def processed(context: LessonContext) -> DataFrame:
-    """Return a stream of the ETL's Parquet files, one per batch (here made from JSON)."""
-    rows = context.spark.read.schema(SCHEMA).json(str(context.data / "processed.json"))
-    for name in sorted(
-        row.INPUT_FILE_NAME for row in rows.select("INPUT_FILE_NAME").distinct().collect()
-    ):
-        rows.where(F.col("INPUT_FILE_NAME") == name).coalesce(1).write.parquet(
-            context.path(f"written/{name}")
-        )
-        (part,) = (context.folder / f"written/{name}").glob("part-*.parquet")
-        context.add_file(part.read_bytes(), f"parquet/{name}.parquet")
-    return (
-        context.spark.readStream.schema(SCHEMA)
-        .option("maxFilesPerTrigger", 1)
-        .parquet(context.path("parquet"))
-    )
-
-
-def counts_per_device(records: DataFrame) -> DataFrame:
+def counts_per_device(records: DataFrame, watermark_on: str = "timestamp") -> DataFrame:
     """Return `window`, `deviceId`, `count` and minimum `signalStrength` per five seconds."""
-    grouped = records.withWatermark("PROCESSED_TIME", "1 minute").groupBy(
-        F.window("PROCESSED_TIME", "5 seconds"), "deviceId"
+    grouped = records.withWatermark(watermark_on, "1 minute").groupBy(
+        F.window("timestamp", "5 seconds"), "deviceId"
     )
     return grouped.agg(F.count("*").alias("count"), F.min("signalStrength").alias("signalStrength"))
 
 
 def run(context: LessonContext) -> Iterator[str]:
-    """Fill the memory table and query it, then query the Parquet folder."""
-    context.spark.conf.set("spark.sql.shuffle.partitions", 1)
-    counts = counts_per_device(processed(context))
-    memory = counts.writeStream.outputMode("complete").format("memory").queryName("devices")
-    await_end(memory.trigger(availableNow=True).start())
-    context.spark.read.parquet(context.path("parquet")).createOrReplaceTempView("input")
-    for query in (
-        "SELECT window.start, deviceId, count FROM devices ORDER BY start DESC, deviceId",
-        "SELECT window.start, deviceId, count FROM devices WHERE count < 5"
-        " ORDER BY start DESC, deviceId",
-        "SELECT sum(count) AS total FROM devices",
-        "SELECT deviceId, deviceType, signalStrength FROM input"
-        " WHERE deviceType IN ('SensorTypeA', 'SensorTypeD')"
-        " ORDER BY PROCESSED_TIME DESC, signalStrength LIMIT 4",
-        "SELECT INPUT_FILE_NAME, PROCESSED_TIME, count(*) AS rows FROM input"
-        " GROUP BY 1, 2 ORDER BY 2 DESC",
-        "SELECT deviceType, count(*) AS count, min(signalStrength) AS min,"
-        " max(signalStrength) AS max,"
-        " round(avg(signalStrength), 4) AS avg FROM input GROUP BY 1 ORDER BY 1",
-    ):
-        yield f"{query}\n{format_table(context.spark.sql(query), ordered=True)}"
+    """Run both queries in each mode, and show the state rows after each batch."""
+    await_end(etl(context, "1.json", "2.json", "3.json").trigger(availableNow=True).start())
+    for column in ("PROCESSED_TIME", "timestamp"):
+        counts = counts_per_device(sensors(context), column)
+        yield f"windows on timestamp, watermark on {column}"
+        writer = counts.writeStream.format("noop")
+        append = outcome(writer.outputMode("append").start, start_only=True)
+        yield f"  append    {append}"
+        for mode in ("complete", "update"):
+            name = f"devices_{mode}_{column}"
+            memory = counts.writeStream.outputMode(mode).format("memory").queryName(name)
+            query = memory.trigger(availableNow=True).start()
+            await_end(query)
+            state_rows = [batch.stateOperators[0].numRowsTotal for batch in query.recentProgress]
+            yield f"  {mode:<8}  allowed, state rows after each batch: {state_rows}"
+        devices = context.spark.table(f"devices_complete_{column}")
+        start = F.date_format("window.start", "HH:mm:ss").alias("start")
+        yield format_table(devices.select(start, "deviceId", "count"))
+    passed = sensors(context).withWatermark("PROCESSED_TIME", "1 minute")
+    passed = passed.groupBy(F.window("PROCESSED_TIME", "5 seconds"), "deviceId").count()
+    yield "windows on PROCESSED_TIME, watermark on PROCESSED_TIME"
+    yield f"  append    {outcome(passed.writeStream.format('noop').start, start_only=True)}"

@@ -14,6 +14,10 @@ LESSONS = Path(__file__).parent.parent
 PACKAGE = "lessons"
 
 CHAPTERS: dict[str, tuple[str, ...]] = {
+    "The model": (
+        "first_stream",
+        "loop",
+    ),
     "Sources": (
         "file_source",
         "file_formats",
@@ -73,8 +77,9 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
     "Duplicates": ("duplicates",),
     "Custom state": (
-        "rack_warning",
         "user_totals",
+        "own_totals",
+        "rack_warning",
         "totals_timeout",
         "processing_time_timeout",
         "state_variables",
@@ -83,7 +88,10 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "initial_state",
         "processor_test",
         "group_order",
+    ),
+    "State storage": (
         "state_plan",
+        "state_stores",
     ),
     "Unsupported operations": ("unsupported_operations",),
     "Running queries": (
@@ -98,8 +106,9 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "changes_of_state",
     ),
     "Example: a sensor ETL": (
-        "sensor_etl",
         "bad_records",
+        "sensor_etl",
+        "sensor_sql",
         "sensor_counts",
         "sensor_alerts",
         "weak_signal",
@@ -114,6 +123,42 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Names of the lessons by chapter: each is a module, with `data/NAME/` and `expected/NAME.txt`."""
+
+INTRODUCTIONS: dict[str, str] = {
+    "The model": "What a streaming query is, and what Spark does while it runs.",
+    "Sources": "Where rows come from, and what a source must remember to read each of them once.",
+    "Sinks and output modes": (
+        "What a batch writes, and to where. With a source and a sink, a query is complete."
+    ),
+    "Triggers": "When the next batch starts.",
+    "Stateless operations": "Queries in which each row is treated by itself, whatever came before.",
+    "Aggregations without time": (
+        "From here on a result depends on earlier batches: the query has state. "
+        "Without event time nothing ever leaves it."
+    ),
+    "Event-time windows": (
+        "Grouping by the time at which something happened, instead of when it arrived."
+    ),
+    "Watermarks": "How long a query waits for late rows, and when it may forget a window.",
+    "Joins": "Rows of two sources, where one of them may be a table.",
+    "Duplicates": "Sources and sinks may repeat rows; a query can remove the copies.",
+    "Custom state": (
+        "State that no built-in operator keeps: a function of one's own for each key, with timers."
+    ),
+    "State storage": "Where the state of all these operators lies, and what it costs.",
+    "Unsupported operations": "What a stream refuses, and what to write instead.",
+    "Running queries": "Looking after queries: what they do now, and why one stopped.",
+    "Recovery": "What survives a restart, and which changes a restarted query accepts.",
+    "Example: a sensor ETL": (
+        "One chain that uses what came before: JSON to Parquet, live SQL over the Parquet folder, "
+        "counts per device, and an alert on too few. Read it in order."
+    ),
+    "Example: a streaming sum": "One query over many files, and what their order changes.",
+    "Low-latency triggers": (
+        "A batch takes at least some hundred milliseconds. Two triggers pass a record on in a few."
+    ),
+}
+"""What each chapter is about, for the index of the lessons' pages."""
 
 NAMES = tuple(name for names in CHAPTERS.values() for name in names)
 

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 from events.catalog import JOBS
-from lessons.harness.catalogue import CHAPTERS, LESSONS, NAMES, Lesson, load
+from lessons.harness.catalogue import CHAPTERS, INTRODUCTIONS, LESSONS, NAMES, Lesson, load
 from spark_jobs.registry import module_file
 
 ROOT = LESSONS.parent
@@ -20,9 +20,13 @@ INTRODUCTION = (
     "",
     "Each lesson shows one idea of Structured Streaming in a program of about a page. It has its",
     "own data and an expected output, which a test compares with what the program prints. Lessons",
-    "that use Kafka start a broker on a free port. Read the lessons in order, or start with these:",
-    "[`output_modes`](lessons/output_modes.md), [`late_rows`](lessons/late_rows.md),",
+    "that use Kafka start a broker on a free port.",
+    "",
+    "The chapters are a course, to be read in order. For a short one, read",
+    "[`loop`](lessons/loop.md), [`output_modes`](lessons/output_modes.md),",
+    "[`late_rows`](lessons/late_rows.md), [`own_totals`](lessons/own_totals.md),",
     "[`checkpoint`](lessons/checkpoint.md) and [`real_time`](lessons/real_time.md).",
+    "Where published texts claim something else than what Spark does, the lesson says so.",
     "",
     "| command | what |",
     "|---|---|",
@@ -42,7 +46,8 @@ def pages() -> dict[Path, str]:
     """Return the text of every page by path."""
     found = {DOCS / "lessons.md": _index()}
     for previous, name, following in zip((None, *NAMES), NAMES, (*NAMES[1:], None), strict=False):
-        found[DOCS / "lessons" / f"{name}.md"] = _page(load(name), previous, following)
+        page = _page(load(name), previous, following)
+        found[DOCS / "lessons" / f"{name}.md"] = _with_links_to_lessons(page)
     return found
 
 
@@ -75,7 +80,7 @@ def _index() -> str:
     chapters = " ·\n".join(f"[{chapter}](#{_anchor(chapter)})" for chapter in CHAPTERS)
     lines = [*INTRODUCTION, "", f"Chapters:\n{chapters}", ""]
     for chapter, names in CHAPTERS.items():
-        lines += [f"## {chapter}", ""]
+        lines += [f"## {chapter}", "", textwrap.fill(INTRODUCTIONS[chapter], 100), ""]
         lines += [f"- [`{name}`](lessons/{name}.md): {load(name).title}" for name in names]
         lines.append("")
     return HEADER + "\n".join(lines)
@@ -83,6 +88,16 @@ def _index() -> str:
 
 def _anchor(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def _with_links_to_lessons(page: str) -> str:
+    """Return a lesson's page with each `lesson NAME` linked to its page."""
+
+    def link(mention: re.Match[str]) -> str:
+        name = mention[1]
+        return f"[lesson {name}]({name}.md)" if name in NAMES else mention[0]
+
+    return re.sub(r"\blesson\s(\w+)", link, page)
 
 
 def _page(lesson: Lesson, previous: str | None, following: str | None) -> str:
