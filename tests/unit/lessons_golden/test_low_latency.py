@@ -10,6 +10,11 @@ from tests.unit.lessons_golden.output import Output, golden
 def test_a_partition_without_a_core_never_gives_a_row(output: Output) -> None:
     hot = json.dumps({"rack": "rack2", "temperature": 105.5})
     assert output["hot readings"].value == str([hot])
+    options = {"rowsPerSecond": 100, "rampUpTime": "5s", "numPartitions": 1}
+    rate = output["rate with "]
+    assert rate.heading == f"rate with {options} to the console"
+    assert rate.facts["every epoch is printed as a batch"] == "True"
+    assert rate.lines[1].strip() == f"values {list(range(10))}, [0.01] s apart"
     assert output["8 partitions on 8 cores"].value == "rows from 8 arrived"
     assert output["9 partitions on 8 cores"].value == "rows from 8 arrived"
 
@@ -17,11 +22,13 @@ def test_a_partition_without_a_core_never_gives_a_row(output: Output) -> None:
 @golden("continuous_limits")
 def test_continuous_processing_allows_filters_and_maps_only(output: Output) -> None:
     (attempts,) = (section for section in output.sections if not section.heading)
-    outcomes = {
+    assert attempts.outcomes == {
         "rate to memory": "allowed",
         "rate to the console": "allowed",
         "select, where, explode": "refused",
         "a Python function": "allowed",
+        "mapInPandas": "refused",
+        "mapInArrow": "refused",
         "from files": "refused",
         "to foreachBatch": "refused",
         "an aggregation": "refused",
@@ -31,7 +38,6 @@ def test_continuous_processing_allows_filters_and_maps_only(output: Output) -> N
         "a join with a table": "refused",
         "current_timestamp()": "refused",
     }
-    assert {name: attempts.outcomes[name] for name in outcomes} == outcomes
     assert output["to Parquet"].value == "Unknown type of trigger: ContinuousTrigger(1000)"
     assert output["a task that fails"].value == "DIVIDE_BY_ZERO: Division by zero"
 
@@ -48,7 +54,7 @@ def test_real_time_counts_come_per_record(output: Output) -> None:
 
 @golden("real_time")
 def test_the_real_time_trigger_refuses_what_needs_whole_batches(output: Output) -> None:
-    refusals = output["counts"].refusals
+    details = output["counts"].details
     assert set(output["counts"].outcomes.values()) == {"refused"}
     for attempt, condition in {
         "append mode": "OUTPUT_MODE_NOT_SUPPORTED",
@@ -59,10 +65,29 @@ def test_the_real_time_trigger_refuses_what_needs_whole_batches(output: Output) 
         "a Python state": "OPERATOR_OR_SINK_NOT_IN_ALLOWLIST",
         "dropDuplicatesWithinWatermark": "OPERATOR_OR_SINK_NOT_IN_ALLOWLIST",
     }.items():
-        assert refusals[attempt].startswith(f"STREAMING_REAL_TIME_MODE.{condition}: ")
+        assert details[attempt].startswith(f"STREAMING_REAL_TIME_MODE.{condition}: ")
     limit = "maxOffsetsPerTrigger is not compatible with real time mode"
-    assert refusals["a limit per batch"] == limit
-    assert {"a session window", "a join of two streams"} <= set(refusals)
+    assert details["a limit per batch"] == limit
+    assert {"a session window", "a join of two streams"} <= set(details)
+
+
+@golden("low_latency_restart")
+def test_rows_of_an_open_epoch_or_batch_come_again_after_a_restart(output: Output) -> None:
+    rack1, rack2 = {"rack": "rack1", "temperature": 99.5}, {"rack": "rack2", "temperature": 105.5}
+    following = {"rack": "rack1", "temperature": 101.0}
+    one, other = {"rack": "rack1", "count": 1}, {"rack": "rack2", "count": 1}
+    two = {"rack": "rack1", "count": 2}
+    for trigger, first, again in (
+        ("continuous", [rack1, rack2], [following]),
+        ("real-time", [one, other], [two]),
+    ):
+        for start, records in {
+            "first start, stopped after a commit": first,
+            "restart, stopped before a commit": again,
+            "restart again": again,
+        }.items():
+            (line,) = output[f"{trigger}, {start}"].lines
+            assert [json.loads(text) for text in ast.literal_eval(line.strip())] == records
 
 
 @golden("latency")

@@ -1,5 +1,6 @@
 """Golden figures of the lessons on running queries and on recovery."""
 
+import json
 import re
 
 from tests.unit.lessons_golden.output import Output, golden
@@ -31,6 +32,23 @@ def test_the_plan_restores_and_saves_the_two_rows_of_state(output: Output) -> No
     )
 
 
+@golden("watching_a_query")
+def test_the_progress_has_the_offsets_of_the_topic_and_the_rows_of_the_sink(
+    output: Output,
+) -> None:
+    for start, batch, end in (("first start", 1, 3), ("restart", 2, 4)):
+        facts = output[start].facts
+        before, after = (json.dumps({"watching-in": {"0": offset}}) for offset in (end - 1, end))
+        assert facts["last progress"] == f"batch {batch}, 1 rows"
+        source = facts["source KafkaV2[Subscribe[watching-in]]"]
+        assert source == f"offsets {before} to {after}"
+        assert facts["behind the latest offset"] == "0"
+        assert facts["sink KafkaTable"] == "1 rows"
+        arrived = facts["rows arrived per second above 0"]
+        assert arrived == f"{start == 'first start'}; processed: True"
+    assert output["first start"].facts["recent progress"] == "2"
+
+
 @golden("listener")
 def test_the_listener_hears_start_progress_and_end(output: Output) -> None:
     assert output.headings[:3] == [
@@ -38,6 +56,20 @@ def test_the_listener_hears_start_progress_and_end(output: Output) -> None:
         "batch 0: 2 rows, observed {'last_by_name': 'user2'}",
         "ended, exception None",
     ]
+
+
+@golden("listener")
+def test_the_metrics_system_has_gauges_under_the_name_of_the_query(output: Output) -> None:
+    gauges = [line.strip().partition(" = ") for line in output["gauges"].lines]
+    values = {name.removeprefix("spark.streaming.users."): value for name, _, value in gauges}
+    assert values == {
+        "eventTime-watermark": "0",
+        "inputRate-total": "",
+        "latency": "",
+        "processingRate-total": "",
+        "states-rowsTotal": "2",
+        "states-usedBytes": "",
+    }
 
 
 @golden("several_queries")
@@ -67,6 +99,19 @@ def test_a_new_checkpoint_reads_all_again_and_an_old_one_writes_nothing(output: 
         "sources": "['0']",
         "state": "['0']",
     }
+
+
+@golden("checkpoint")
+def test_without_a_checkpoint_location_only_a_sink_without_files_gets_a_temporary_one(
+    output: Output,
+) -> None:
+    to_noop, to_files = "no checkpoint, to noop", "no checkpoint, to files"
+    assert output.outcomes == {to_noop: "allowed", to_files: "refused"}
+    assert output.details[to_files].startswith("checkpointLocation must be specified")
+    temporary, adaptive, removed = output[to_noop].lines
+    assert temporary.startswith("  WARN: Temporary checkpoint location created")
+    assert adaptive.startswith("  WARN: spark.sql.adaptive.enabled is not supported")
+    assert removed == "  the folder exists after the end: False"
 
 
 @golden("kill_and_restart")
@@ -101,7 +146,7 @@ def test_a_checkpoint_allows_each_change_but_one_of_its_sources(output: Output) 
         "the type of sink",
     ]
     assert refused == ["the source topic", "a second source", "the type of source"]
-    found, requested = re.findall(r"\[(\d)\] sources", output.refusals["a second source"])
+    found, requested = re.findall(r"\[(\d)\] sources", output.details["a second source"])
     assert (found, requested) == ("1", "2")
 
 

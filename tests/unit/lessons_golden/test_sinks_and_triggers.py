@@ -1,6 +1,7 @@
 """Golden figures of the lessons on sinks, output modes and triggers."""
 
 import json
+import re
 
 from tests.unit.lessons_golden.output import Output, golden, modes
 
@@ -15,16 +16,36 @@ def test_a_count_can_append_only_with_a_watermark_on_its_group(output: Output) -
     assert on_its_group.outcomes == modes("allowed", "allowed", "allowed")
 
 
+@golden("output_modes")
+def test_update_equals_append_without_an_aggregation(output: Output) -> None:
+    assert output["the filter in append mode"].batches == {
+        0: [("open", "2018-03-02 10:01:00")],
+        1: [("open", "2018-03-02 10:03:00")],
+    }
+    assert output["update mode writes the same"].value == "True"
+
+
 @golden("console_sink")
 def test_the_console_shows_the_published_counts_of_ten_minutes(output: Output) -> None:
-    number, *table = output.text.split("Batch: ")[1].splitlines()
-    assert number == "0"
+    assert re.findall(r"^Batch: (\d+)$", output.text, re.MULTILINE) == ["0", "0"]
+    table = output.text.split("Batch: ")[1].splitlines()
     cells = [line.strip("|").split("|") for line in table if line.startswith("|{")]
     assert [(window, action.strip(), int(count)) for window, action, count in cells] == [
         ("{2018-03-02 10:10:00, 2018-03-02 10:20:00}", "open", 2),
         ("{2018-03-02 10:00:00, 2018-03-02 10:10:00}", "close", 6),
         ("{2018-03-02 10:00:00, 2018-03-02 10:10:00}", "open", 8),
     ]
+
+
+@golden("console_sink")
+def test_the_console_shows_rows_without_an_aggregation_as_they_come(output: Output) -> None:
+    table = output.text.split("Batch: ")[2].splitlines()
+    assert [re.split(r" *\| *", line)[1:-1] for line in table if re.match(r"\| *\d", line)] == [
+        ["1", "open", "2018-03-02 10:01:00"],
+        ["2", "open", "2018-03-02 10:09:23"],
+        ["3", "open", "2018-03-02 10:07:46"],
+    ]
+    assert table[-1] == "only showing top 3 rows"
 
 
 @golden("memory_sink")
@@ -49,17 +70,35 @@ def test_the_memory_tables_hold_the_published_averages_by_window(output: Output)
     ]
 
 
+@golden("memory_sink")
+def test_a_memory_table_restarts_from_its_checkpoint_in_complete_mode_only(
+    output: Output,
+) -> None:
+    assert output.outcomes == {
+        "restart in complete mode": "allowed",
+        "restart in update mode": "refused",
+    }
+    assert output["restart in complete mode"].rows == [
+        ("{2017-06-02 07:55:00, 2017-06-02 08:05:00}", 99.5),
+        ("{2017-06-02 08:00:00, 2017-06-02 08:10:00}", 101.25),
+        ("{2017-06-02 08:05:00, 2017-06-02 08:15:00}", 102.75),
+        ("{2017-06-02 08:10:00, 2017-06-02 08:20:00}", 103.75),
+        ("{2017-06-02 08:15:00, 2017-06-02 08:25:00}", (102.0 + 108.0 + 90.0) / 3),
+        ("{2017-06-02 08:20:00, 2017-06-02 08:30:00}", 90.0),
+    ]
+
+
 @golden("parquet_sink")
 def test_a_file_sink_appends_only_and_reads_only_what_its_log_names(output: Output) -> None:
     assert output["in _spark_metadata"].value == "0, 1"
     written = output["in _spark_metadata"].rows
     assert written == [("rack1", 99.5), ("rack1", 100.5), ("rack2", 99.5)]
-    after_a_failed_batch = output["3 files exist"]
-    assert after_a_failed_batch.heading == "3 files exist, Spark reads 3 rows"
-    assert {name.split()[0] for name in after_a_failed_batch.outcomes} == {"update", "complete"}
-    assert set(after_a_failed_batch.outcomes.values()) == {"refused"}
-    for why in after_a_failed_batch.refusals.values():
-        assert why.startswith("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE")
+    assert "3 files exist, Spark reads 3 rows" in output.headings
+    for format_ in ("parquet", "json"):
+        aggregation = output[f"an aggregation to {format_}"]
+        assert aggregation.outcomes == {"update": "refused", "complete": "refused"}
+        for error in aggregation.details.values():
+            assert error.startswith("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE: ")
 
 
 @golden("kafka_sink")

@@ -1,6 +1,48 @@
-"""Golden figures of the lessons on sources."""
+"""Golden figures of the lessons on the model and on sources."""
 
 from tests.unit.lessons_golden.output import Output, golden
+
+
+@golden("first_stream")
+def test_a_stream_ends_with_the_result_of_the_table_and_keeps_state_between(
+    output: Output,
+) -> None:
+    assert output["static"].value == "isStreaming False"
+    assert output["stream"].value == "isStreaming True"
+    assert output.headings.count("root") == 2
+    assert output.headings.count(" |-- rack: string (nullable = true)") == 2
+    assert output.headings.count(" |-- temperature: double (nullable = true)") == 2
+    of_table, of_stream = (h.split(": ")[1] for h in output.headings if h.startswith("plan"))
+    assert of_table == "FileScan, HashAggregate, Exchange, HashAggregate"
+    assert "StateStoreRestore, HashAggregate, StateStoreSave" in of_stream
+    averages = [("rack1", 100.0), ("rack2", 101.0)]
+    assert output["the static result"].rows == averages
+    stream = output["the stream, one file per batch, in complete mode"]
+    assert stream.batches == {0: [("rack1", 99.0), ("rack2", 101.0)], 1: averages}
+
+
+@golden("loop")
+def test_a_batch_writes_offsets_then_runs_then_commits(output: Output) -> None:
+    counts = [("09:55", 1), ("10:00", 1), ("10:05", 1), ("10:10", 1)]
+    first, second = output["batch 0 runs"], output["batch 1 runs"]
+    assert first.value == "offsets [0], commits []; the result table"
+    assert first.rows == counts
+    assert second.value == "offsets [0, 1], commits [0]; the result table"
+    assert second.rows == [*counts[:2], ("10:05", 2), ("10:10", 2)]
+    rest = [h for h in output.headings if not h.startswith("batch ")]
+    same = "the same as the query over the input table so far: True"
+    all_done = "afterwards: offsets [0, 1], commits [0, 1]"
+    assert rest == [
+        "1.json",
+        same,
+        "afterwards: offsets [0], commits [0]",
+        "2.json",
+        same,
+        all_done,
+        "nothing new",
+        all_done,
+        "batches in the progress: [0, 1]; durations of",
+    ]
 
 
 @golden("file_source")
@@ -65,7 +107,8 @@ def test_a_socket_cannot_send_its_lines_again(output: Output) -> None:
     once = [("a", 1), ("reads", 1), ("spark", 1), ("stream", 1)]
     assert output["sent to a query with a checkpoint: spark reads a stream"].rows == once
     assert output["sent while no query runs"].value == "spark was not there"
-    assert output.refusals == {"": "Offsets committed out of order: 0 followed by -1"}
+    assert output.outcomes == {"": "refused"}
+    assert output.details == {"": "Offsets committed out of order: 0 followed by -1"}
     from_nothing = [("a", 1), ("of", 1), ("spark", 1), ("stream", 1)]
     assert output["sent to a query with a new checkpoint"].rows == from_nothing
 
@@ -76,6 +119,13 @@ def test_the_rate_sources_count_from_zero_at_equal_distances(output: Output) -> 
     assert rate.value == "columns timestamp, value"
     assert rate.facts["the first values are 0 to 19"] == "True"
     assert rate.facts["milliseconds between rows"] == "[10]"
+    options = {"rowsPerSecond": 100, "rampUpTime": "1s", "numPartitions": 2}
+    ramp = output["rate with "]
+    assert ramp.heading == f"rate with {options}"
+    assert ramp.facts == {
+        "rows in the first and second second": "50, 100",
+        "partitions": "[0, 1]",
+    }
     at_the_start = "2017-07-14 02:40:00"
     micro_batch = output["rate-micro-batch"].batches
     assert micro_batch == {0: [(at_the_start, 0), (at_the_start, 1)]}

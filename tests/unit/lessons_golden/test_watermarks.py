@@ -35,35 +35,46 @@ def test_a_row_is_dropped_only_if_an_empty_batch_moved_the_watermark_first(
 
 @golden("watermark_order")
 def test_a_late_click_counts_in_the_third_batch_and_not_in_the_fourth(output: Output) -> None:
-    third = output["the late click comes third, watermark before the count"]
-    fourth = output["the late click comes fourth, watermark before the count"]
-    for query in (third, fourth):
-        assert query.batches[0][:2] == [("10:00", "user1", 2), ("10:00", "user2", 1)]
-        assert query.batches[1][:2] == [("10:05", "user1", 1), ("10:05", "user2", 2)]
-    assert third.batches[2] == [("10:00", "user1", 3)]
-    assert fourth.batches[3] == []
-    watermarks = [
-        NO_WATERMARK,
-        "2023-08-01 10:00:20",
-        "2023-08-01 10:05:10",
-        "2023-08-01 10:05:10",
+    third = output["the late click comes third, watermark before the count, update mode"]
+    fourth = output["the late click comes fourth, watermark before the count, update mode"]
+    first_files = {
+        0: [("10:00", "user1", 2), ("10:00", "user2", 1), ("10:05", "user2", 1)],
+        1: [("10:05", "user1", 1), ("10:05", "user2", 2), ("10:10", "user1", 1)],
+    }
+    assert third.batches == first_files | {2: [("10:00", "user1", 3)]}
+    assert third.progress == [
+        (0, 4, NO_WATERMARK, 0, 3),
+        (1, 3, "2023-08-01 10:00:20", 0, 5),
+        (2, 1, "2023-08-01 10:05:10", 0, 3),
     ]
-    assert [row[2] for row in third.progress] == watermarks[:3]
-    assert [row[2] for row in fourth.progress] == watermarks
-    assert [row[3] for row in third.progress] == [0, 0, 0]
-    assert [row[3] for row in fourth.progress] == [0, 0, 0, 1]
+    assert fourth.batches == first_files | {2: [("10:10", "user2", 1)], 3: []}
+    assert fourth.progress == [
+        (0, 4, NO_WATERMARK, 0, 3),
+        (1, 3, "2023-08-01 10:00:20", 0, 5),
+        (2, 1, "2023-08-01 10:05:10", 0, 4),
+        (3, 1, "2023-08-01 10:05:10", 1, 4),
+    ]
 
 
 @golden("watermark_order")
 def test_with_the_watermark_after_the_count_the_late_click_always_counts(output: Output) -> None:
-    for place in ("third", "fourth"):
-        query = output[f"the late click comes {place}, watermark after the count, complete mode"]
-        assert query.batches[max(query.batches)][:4] == [
-            ("10:00", "user1", 3),
-            ("10:00", "user2", 1),
-            ("10:05", "user1", 1),
-            ("10:05", "user2", 2),
-        ]
+    third = output["the late click comes third, watermark after the count, complete mode"]
+    fourth = output["the late click comes fourth, watermark after the count, complete mode"]
+    user1, user2 = ("10:00", "user1", 2), ("10:00", "user2", 1)
+    with_late = ("10:00", "user1", 3)
+    five_past = [("10:05", "user1", 1), ("10:05", "user2", 2), ("10:10", "user1", 1)]
+    first_files = {0: [user1, user2, ("10:05", "user2", 1)], 1: [user1, user2, *five_past]}
+    assert third.batches == first_files | {2: [with_late, user2, *five_past]}
+    one_more = [*five_past, ("10:10", "user2", 1)]
+    late_last = {2: [user1, user2, *one_more], 3: [with_late, user2, *one_more]}
+    assert fourth.batches == first_files | late_last
+    progress = [(0, 4, NO_WATERMARK, 0, 3), (1, 3, "2023-08-01 10:00:00", 0, 5)]
+    assert third.progress == [*progress, (2, 1, "2023-08-01 10:05:00", 0, 5)]
+    assert fourth.progress == [
+        *progress,
+        (2, 1, "2023-08-01 10:05:00", 0, 6),
+        (3, 1, "2023-08-01 10:05:00", 0, 6),
+    ]
 
 
 @golden("state_cleanup")

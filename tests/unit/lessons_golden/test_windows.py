@@ -7,6 +7,9 @@ from tests.unit.lessons_golden.output import Output, golden
 def test_tumbling_and_sliding_windows_give_the_published_sums(output: Output) -> None:
     tumbling = [("10:00:00", "10:01:00", 6), ("10:01:00", "10:02:00", 15)]
     assert output["tumbling, 1 minute"].batches == {0: tumbling}
+    assert output["1 minute every minute"].batches == {0: tumbling}
+    averages = [("10:00:00", "10:01:00", 2.0), ("10:01:00", "10:02:00", 5.0)]
+    assert output["average per minute"].batches == {0: averages}
     assert output["sliding, 2 minutes every minute"].batches == {
         0: [
             ("09:59:00", "10:01:00", 6),
@@ -52,13 +55,12 @@ def test_rack_averages_come_at_once_in_update_and_when_closed_in_append(output: 
 
 
 @golden("user_minutes")
-def test_users_per_minute_from_a_socket_are_counted_as_published(output: Output) -> None:
-    assert output.sections[0].rows == [
-        ("10:00", "user1", 2),
-        ("10:01", "user1", 1),
-        ("10:01", "user2", 1),
-        ("10:02", "user2", 1),
-    ]
+def test_users_per_minute_from_a_socket_or_files_are_counted_as_published(output: Output) -> None:
+    counts = [("10:00", "user1", 2), ("10:01", "user1", 1), ("10:01", "user2", 1)]
+    all_counts = [*counts, ("10:02", "user2", 1)]
+    assert output["from a socket, the last batch"].rows == all_counts
+    by_file = output["from JSON files, each batch"].batches
+    assert by_file == {0: counts[:1], 1: counts, 2: all_counts}
 
 
 @golden("actions_per_hour")
@@ -109,16 +111,15 @@ def test_irregular_windows_average_the_readings_that_they_contain(output: Output
 @golden("everyday_windows")
 def test_the_four_everyday_windows_close_and_open_at_their_edges(output: Output) -> None:
     day = "2018-03-02"
-    assert output["words in 10 minutes, every 5"].batches == {
-        0: [
-            (f"{day} 10:00:00", "open", 1),
-            (f"{day} 10:05:00", "close", 1),
-            (f"{day} 10:05:00", "open", 2),
-            (f"{day} 10:10:00", "close", 1),
-            (f"{day} 10:10:00", "open", 1),
-        ],
-        1: [],
-    }
+    words = [
+        (f"{day} 10:00:00", "open", 1),
+        (f"{day} 10:05:00", "close", 1),
+        (f"{day} 10:05:00", "open", 2),
+        (f"{day} 10:10:00", "close", 1),
+        (f"{day} 10:10:00", "open", 1),
+    ]
+    assert output["words in 10 minutes, every 5"].batches == {0: words, 1: []}
+    assert output["the same words without a watermark"].batches == {0: words}
     maxima = [("2018-03-01 00:00:00", 31.5), (f"{day} 00:00:00", 33.0)]
     assert output["maximum temperature per day"].batches == {0: maxima, 1: []}
     errors = [(f"{day} 10:00:00", 1), (f"{day} 10:15:00", 2)]
