@@ -23,7 +23,7 @@ PROGRESS = ("batch", "rows in", "watermark", "dropped", "state rows")
 """Names of the columns of a table of progress, which follows the last batch of a query."""
 
 OUTCOME = re.compile(
-    r"(?:(?P<name>.*?)(?:: | {2,}))?(?P<word>allowed|refused)(?:[,;] (?P<why>.*))?"
+    r"(?:(?P<name>.*?)(?:: | {2,}))?(?P<word>allowed|refused)(?:[,;] (?P<details>.*))?"
 )
 
 
@@ -67,14 +67,14 @@ class Section:
         return {name: word for name, (word, _) in self._tried().items()}
 
     @property
-    def refusals(self) -> dict[str, str]:
-        """Each thing that Spark refused, with its error."""
-        return {name: why for name, (word, why) in self._tried().items() if word == "refused"}
+    def details(self) -> dict[str, str]:
+        """What is printed after `allowed` or `refused`: of a refusal, Spark's error."""
+        return {name: details for name, (_, details) in self._tried().items() if details}
 
     @property
     def facts(self) -> dict[str, str]:
         """The lines of the form `name: value` below the heading."""
-        pairs = (line.strip().partition(": ") for line in self.lines if ": " in line)
+        pairs = (line.strip().partition(": ") for line in self._all_lines if ": " in line)
         return {name: value for name, _, value in pairs}
 
     @property
@@ -83,7 +83,7 @@ class Section:
 
     def _tried(self) -> dict[str, tuple[str, str]]:
         found = (OUTCOME.fullmatch(line.strip()) for line in self._all_lines)
-        return {o["name"] or "": (o["word"], o["why"] or "") for o in found if o}
+        return {o["name"] or "": (o["word"], o["details"] or "") for o in found if o}
 
 
 @dataclass
@@ -129,9 +129,9 @@ class Output:
         return Section("", self.headings).outcomes
 
     @property
-    def refusals(self) -> dict[str, str]:
-        """Each heading `name: refused`, with Spark's error."""
-        return Section("", self.headings).refusals
+    def details(self) -> dict[str, str]:
+        """What those headings say after that word: of a refusal, Spark's error."""
+        return Section("", self.headings).details
 
 
 def modes(append: str, update: str, complete: str) -> dict[str, str]:
