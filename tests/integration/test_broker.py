@@ -159,7 +159,7 @@ def test_up_status_down_kill_and_fresh(data_dir: Path) -> None:
     status = run("broker", "status", *options, env=env)
     assert status.returncode == 0
     assert (
-        f"(process {pid}, data in {data_dir}), 14 of 14 topics with prefix life- exist."
+        f"(process {pid}, data in {data_dir}), 15 of 15 topics with prefix life- exist."
         in status.stdout
     )
     kafka.send(RACK_READINGS, [("rack-1", b"kept")])
