@@ -49,7 +49,7 @@ CLICKSTREAM_JOBS: tuple[JobName, ...] = (
 )
 STATISTICS_JOB: JobName = "signal_statistics"
 MICRO_BATCH_OPTIONS = ("--trigger=micro-batch", "--batch-seconds=2", "--state-partitions=1")
-STATISTICS_OPTION = "--statistics-seconds=5"
+STATISTICS_OPTION = "--statistics-seconds=10"
 """The default is too long to wait for at the end of the demo."""
 ENDLESS_DEMO_CLICKSTREAM_S = 60.0
 """How long clicks come in a demo without `--duration`: the clickstream's producer needs an end."""

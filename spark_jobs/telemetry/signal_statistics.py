@@ -1,7 +1,7 @@
 """How strong is the signal of each device type and rack?
 
 Topics: `rack-readings` -> `signal-statistics`. Windows of one minute. Watermark: 10 minutes.
-A batch every ten seconds.
+A batch every 30 seconds.
 
 Count of readings, and minimum, maximum and average of their signal strength in each window, once
 per device type and once per rack. In update mode a later record for a key replaces the earlier one.
@@ -43,7 +43,7 @@ class Options(JobOptions):
         "Least time between the starts of two batches, instead of --batch-seconds: nobody waits "
         "for a statistic, and each batch costs processor time.",
         DEPLOYMENT_SETTING,
-    ] = 10.0
+    ] = 30.0
 
 
 def signal_statistics(readings: DataFrame, window: str, watermark: str) -> DataFrame:

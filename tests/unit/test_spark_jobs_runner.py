@@ -99,7 +99,7 @@ def test_real_time_batches_are_long_and_micro_batches_follow_at_once() -> None:
     assert usual.batch_for(of(JOBS["archive"], Trigger.MICRO_BATCH)) == timedelta(minutes=1)
     assert seven.batch_for(of(JOBS["archive"], Trigger.MICRO_BATCH)) == timedelta(minutes=1)
     assert seven.batch_for(of(JOBS["signal_statistics"], Trigger.MICRO_BATCH)) == timedelta(
-        seconds=10
+        seconds=30
     )
     assert seven.batch_for(of(JOBS["signal_statistics"], Trigger.REAL_TIME)) == timedelta(seconds=7)
 
