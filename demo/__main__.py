@@ -70,7 +70,8 @@ def run_command(
         typer.Option(
             min=0.001,
             help="Watermark of the rules' jobs, in seconds; by default each job's own. "
-            "Needs --no-clickstream, whose hours pass in seconds.",
+            "Needs --no-clickstream, whose hours pass in seconds, and leaves out "
+            "signal_statistics.",
             show_default=False,
         ),
     ] = None,

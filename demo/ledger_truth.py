@@ -88,6 +88,7 @@ def read_ledger_truth(
         rules_to_prove,
         inputs=Comparison(held, held - len(missing) + len(wrong), missing, wrong),
         distinct=_as_json(distinct_events(actions[0])) if actions else (),
+        signal_statistics=kinds.get("signal-statistic", []),
     )
 
 

@@ -20,13 +20,14 @@ from events.topics import (
     DEAD_LETTERS,
     DISTINCT_EVENTS,
     RACK_TEMPERATURE,
+    SIGNAL_STATISTICS,
     USER_SESSIONS,
     USER_TOTALS,
     Topic,
 )
 
 _ALL_RECORDS_COUNT = (DEAD_LETTERS, AD_ATTRIBUTION, USER_SESSIONS, DISTINCT_EVENTS)
-_LAST_RECORD_COUNTS = (RACK_TEMPERATURE, USER_TOTALS, ACTION_COUNTS)
+_LAST_RECORD_COUNTS = (RACK_TEMPERATURE, SIGNAL_STATISTICS, USER_TOTALS, ACTION_COUNTS)
 """Topics in which a later record for a key replaces the earlier; in the others all count."""
 RECORDS_PER_POLL = 10_000
 
@@ -38,7 +39,11 @@ def read_truth(path: Path) -> Truth:
         rows.setdefault(row["kind"], []).append(row)
     (summary,) = rows["summary"]
     return Truth(
-        summary, rows.get("alert", []), rows.get("dead-letter", []), rows.get("window", [])
+        summary,
+        rows.get("alert", []),
+        rows.get("dead-letter", []),
+        rows.get("window", []),
+        signal_statistics=rows.get("signal-statistic", []),
     )
 
 
@@ -115,6 +120,7 @@ class Outputs:
                 for append_ms, *_, value in sorted(self._alert_records)
             ],
             distinct=self._rows(DISTINCT_EVENTS),
+            signal_statistics=self._rows(SIGNAL_STATISTICS),
         )
 
     def _logged_alerts(self) -> list[Row]:

@@ -47,7 +47,10 @@ CLICKSTREAM_JOBS: tuple[JobName, ...] = (
     "user_totals",
     "deduplicate",
 )
+STATISTICS_JOB: JobName = "signal_statistics"
 MICRO_BATCH_OPTIONS = ("--trigger=micro-batch", "--batch-seconds=2", "--state-partitions=1")
+STATISTICS_OPTION = "--statistics-seconds=10"
+"""The default is too long to wait for at the end of the demo."""
 ENDLESS_DEMO_CLICKSTREAM_S = 60.0
 """How long clicks come in a demo without `--duration`: the clickstream's producer needs an end."""
 CLICKSTREAM_TIME_SCALE = 240
@@ -262,7 +265,7 @@ class Demo:
     def _truth(self) -> Truth:
         """Return what the jobs had to output of what the ledger says was sent."""
         watermark_s = self._options.watermark_s
-        return read_ledger_truth(
+        truth = read_ledger_truth(
             self._settings,
             self._ledger,
             read_inventory(self._inventory_path),
@@ -272,6 +275,7 @@ class Demo:
             else round(1000 * watermark_s),
             rules_to_prove=self._options.rules_to_prove,
         )
+        return truth if self._has_statistics() else replace(truth, signal_statistics=())
 
     def _start_producers(self) -> list[Child]:
         duration_s = self._options.duration_s
@@ -299,13 +303,25 @@ class Demo:
         """
         rules = self._rules_option()
         options = [*MICRO_BATCH_OPTIONS, *rules]
+        jobs = MICRO_BATCH_RULE_JOBS
+        if self._options.clickstream:
+            jobs += CLICKSTREAM_JOBS
+        if self._has_statistics():
+            jobs += (STATISTICS_JOB,)
+            options.append(STATISTICS_OPTION)
         if self._options.watermark_s is not None:
             options.append(f"--watermark={self._options.watermark_s:g} seconds")
-        clickstream = CLICKSTREAM_JOBS if self._options.clickstream else ()
         return [
             ("the real-time jobs", REAL_TIME_JOBS, rules),
-            ("the micro-batch jobs", MICRO_BATCH_RULE_JOBS + clickstream, options),
+            ("the micro-batch jobs", jobs, options),
         ]
+
+    def _has_statistics(self) -> bool:
+        """Tell whether the demo has signal statistics.
+
+        With `--watermark` their job would have that one, but their truth has the contract's.
+        """
+        return self._options.watermark_s is None
 
     def _start_next_jobs(self) -> None:
         """Start the next Spark program when the queries of the one before it run.

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
+from msgspec import Struct
+
 from demo.clickstream import compare_clickstream
 from demo.comparison import Comparison, Row, compare, difference
 from demo.delays import Delays, alert_delays
 from events.catalog import RULES, SILENT_SENSOR
-from events.records import InventoryRack, RackTemperature, State, UserAction
+from events.records import InventoryRack, RackTemperature, SignalStatistics, State, UserAction
 from events.rules import Rules, SiteOutage
 from events.times import to_ms, to_text
 from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
@@ -27,7 +29,7 @@ ONLY_IN_TRUTH = {"kind", "decidable_time"}
 """What the truth says of an alert besides the alert's own fields."""
 DEAD_LETTER_IDENTITY = ("source_topic", "partition", "offset")
 WINDOW_KEY = ("scope", "window_start")
-WINDOW_FIELDS = tuple(name for name in RackTemperature.__struct_fields__ if name not in WINDOW_KEY)
+STATISTICS_KEY = ("window_start", "device_type", "rack_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,12 @@ class Truth:
     rules_to_prove: Sequence[str] = RULES
     inputs: Comparison | None = None
     distinct: Sequence[Row] = ()
+    signal_statistics: Sequence[Row] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Actual:
-    """What came out; of a window, a total or a count its last record.
+    """What came out; of a window, a statistic, a total or a count its last record.
 
     `alerts` are as alerting logged them, `alert_topic` as their topic holds them, in its order and
     with append times in epoch ms. `ready_ms` says when each job had ended its first batch.
@@ -69,13 +72,15 @@ class Actual:
     alert_topic: Sequence[tuple[Row, int]] = ()
     ready_ms: Mapping[str, int] = field(default_factory=dict)
     distinct: Sequence[Row] = ()
+    signal_statistics: Sequence[Row] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The comparisons, the alerts' by rule, and what the scenario lacked to prove something.
 
-    Those that may be None were not made: of inputs, of distinct actions, and of the archive.
+    Those that may be None were not made: of inputs, signal statistics, distinct actions, and of the
+    archive.
     """
 
     alerts: Mapping[str, Comparison]
@@ -85,6 +90,7 @@ class Verdict:
     delays: Delays
     shortfalls: Sequence[str] = field(default_factory=list)
     inputs: Comparison | None = None
+    signal_statistics: Comparison | None = None
     distinct: Comparison | None = None
     archived: Comparison | None = None
 
@@ -105,6 +111,7 @@ class Verdict:
         rows = {
             "dead letters": self.dead_letters,
             "rack-temperature windows": self.windows,
+            "signal statistics": self.signal_statistics,
             **self.clickstream,
             "distinct actions": self.distinct,
             "archived records": self.archived,
@@ -123,6 +130,11 @@ def compare_outputs(truth: Truth, actual: Actual) -> Verdict:
         compare_clickstream(truth.clickstream, actual.clickstream) if has_clicks else {},
         alert_delays(alerts, actual.alert_topic, actual.ready_ms),
         inputs=truth.inputs,
+        signal_statistics=(
+            compare_signal_statistics(truth.signal_statistics, actual.signal_statistics)
+            if truth.signal_statistics
+            else None
+        ),
         distinct=compare_distinct(truth.distinct, actual.distinct) if truth.distinct else None,
     )
     return replace(verdict, shortfalls=shortfalls(truth, alerts, verdict.others))
@@ -228,14 +240,29 @@ def compare_dead_letters(expected: Iterable[Row], actual: Iterable[Row]) -> Comp
 
 
 def compare_windows(expected: Iterable[Row], actual: Iterable[Row]) -> Comparison:
-    """Compare the last row of each window; indeterminate windows are only counted."""
-    rows = {_key(row, WINDOW_KEY): row for row in expected}
+    """Compare the last row of each window and scope; indeterminate ones are only counted."""
+    return _compare_last(expected, actual, RackTemperature, WINDOW_KEY, "window")
+
+
+def compare_signal_statistics(expected: Iterable[Row], actual: Iterable[Row]) -> Comparison:
+    """Compare the last row of each window and group; indeterminate ones are only counted."""
+    return _compare_last(expected, actual, SignalStatistics, STATISTICS_KEY, "signal statistic")
+
+
+def _compare_last(
+    expected: Iterable[Row],
+    actual: Iterable[Row],
+    record: type[Struct],
+    key_fields: tuple[str, ...],
+    kind: str,
+) -> Comparison:
+    rows = {_key(row, key_fields): row for row in expected}
     either = {key for key, row in rows.items() if row.get("either")}
     return compare(
         {key: row for key, row in rows.items() if key not in either},
-        {key: row for row in actual if (key := _key(row, WINDOW_KEY)) not in either},
-        WINDOW_FIELDS,
-        "window",
+        {key: row for row in actual if (key := _key(row, key_fields)) not in either},
+        [name for name in record.__struct_fields__ if name not in key_fields],
+        kind,
         len(either),
     )
 

@@ -28,6 +28,7 @@ JobName = Literal[
     "silent_sensor",
     "weak_signal",
     "site_outage",
+    "signal_statistics",
     "dead_letters",
 ]
 JOBS: tuple[JobName, ...] = get_args(JobName)

@@ -10,6 +10,8 @@ WINDOW = timedelta(minutes=10)
 """Length of a window of `rack-temperature` and `action-counts`."""
 WINDOW_SLIDE = timedelta(minutes=5)
 """Time between the starts of two windows of `rack-temperature`."""
+SIGNAL_WINDOW = timedelta(minutes=1)
+"""Length of a window of `signal-statistics`."""
 FLEET_SCOPE = "fleet"
 """The scope of the rows of `rack-temperature` over all racks."""
 

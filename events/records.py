@@ -165,6 +165,22 @@ class RackTemperature(Struct, kw_only=True):
     temperature_c_max: float
 
 
+class SignalStatistics(Struct, kw_only=True):
+    """The signal strengths of a device type or of a rack in one window.
+
+    The one not grouped by is null. A later record replaces the earlier.
+    """
+
+    window_start: Instant
+    window_end: Instant
+    device_type: Id | None
+    rack_id: Id | None
+    reading_count: int
+    signal_strength_min: float
+    signal_strength_max: float
+    signal_strength_avg: float
+
+
 class Evidence(Struct, kw_only=True, omit_defaults=True):
     """A reading that triggered an alert, with its signal strength where the rule uses it."""
 

@@ -45,6 +45,7 @@ ACTION_COUNTS = Topic("action-counts", records.ActionCount)
 USER_SESSIONS = Topic("user-sessions", records.UserSession)
 USER_TOTALS = Topic("user-totals", records.UserTotal)
 DISTINCT_EVENTS = Topic("distinct-events", None)
+SIGNAL_STATISTICS = Topic("signal-statistics", records.SignalStatistics)
 INCIDENTS = Topic("incidents", records.Incident, compacted=True)
 DEAD_LETTERS = Topic("dead-letters", records.DeadLetter, partitions=1)
 
@@ -61,6 +62,7 @@ ALL = (
     USER_SESSIONS,
     USER_TOTALS,
     DISTINCT_EVENTS,
+    SIGNAL_STATISTICS,
     INCIDENTS,
     DEAD_LETTERS,
 )

@@ -100,8 +100,8 @@ def run(
         typer.Option(
             min=0,
             help="Length of a real-time batch (default 300), or least time between the starts of "
-            "micro-batches (default 0; 0.5 for silent_sensor, 1 for site_outage). archive has "
-            "--archive-seconds.",
+            "micro-batches (default 0; 0.5 for silent_sensor, 1 for site_outage). archive and "
+            "signal_statistics have options of their own.",
         ),
     ] = None,
     records_per_batch: Annotated[

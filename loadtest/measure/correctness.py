@@ -5,8 +5,15 @@ from typing import Any
 
 from demo.clickstream import KINDS, TOPICS, compare_clickstream
 from demo.comparison import Comparison
-from demo.verdict import compare_alerts, compare_dead_letters, compare_windows
-from events.topics import ALERTS, DEAD_LETTERS, RACK_TEMPERATURE
+from demo.verdict import (
+    STATISTICS_KEY,
+    WINDOW_KEY,
+    compare_alerts,
+    compare_dead_letters,
+    compare_signal_statistics,
+    compare_windows,
+)
+from events.topics import ALERTS, DEAD_LETTERS, RACK_TEMPERATURE, SIGNAL_STATISTICS
 from loadtest.plan import PointSettings
 from spark_jobs.registry import JOBS
 
@@ -41,7 +48,11 @@ def compare_outputs(
         compared["alerts"] = compare_alerts(truth.get("alert", ()), list(once.values()))
     if "rack_temperature" in settings.jobs:
         compared["windows"] = compare_windows(
-            truth.get("window", ()), last(seen[RACK_TEMPERATURE.name], ("scope", "window_start"))
+            truth.get("window", ()), last(seen[RACK_TEMPERATURE.name], WINDOW_KEY)
+        )
+    if "signal_statistics" in settings.jobs:
+        compared["signal statistics"] = compare_signal_statistics(
+            truth.get("signal-statistic", ()), last(seen[SIGNAL_STATISTICS.name], STATISTICS_KEY)
         )
     compared.update(_clickstream(settings, truth, seen))
     if settings.reports and (compared or "dead_letters" in settings.jobs):

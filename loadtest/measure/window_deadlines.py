@@ -11,9 +11,16 @@ from typing import Any
 from events.catalog import SILENT_SENSOR
 from events.constants import WATERMARK, WINDOW, WINDOW_SLIDE
 from events.times import to_interval, to_ms
-from events.topics import ACTION_COUNTS, ALERTS, RACK_TEMPERATURE, USER_SESSIONS
+from events.topics import (
+    ACTION_COUNTS,
+    ALERTS,
+    RACK_TEMPERATURE,
+    SIGNAL_STATISTICS,
+    USER_SESSIONS,
+)
 from loadtest.plan import PointSettings
 
+_WINDOW_TOPICS = {topic.name for topic in (RACK_TEMPERATURE, ACTION_COUNTS, SIGNAL_STATISTICS)}
 _UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 
 
@@ -30,9 +37,7 @@ class WindowDeadlines:
         """Return whether time triggered a row, not a record."""
         if topic == ALERTS.name:
             return bool(row["rule"] == SILENT_SENSOR and row["state"] == "WARNING")
-        return topic == USER_SESSIONS.name or (
-            self._append and topic in (RACK_TEMPERATURE.name, ACTION_COUNTS.name)
-        )
+        return topic == USER_SESSIONS.name or (self._append and topic in _WINDOW_TOPICS)
 
     def deadline_ms(self, topic: str, row: Mapping[str, Any]) -> int | None:
         """Return when a row was due, in epoch ms; None without a deadline on the clock."""

@@ -1,10 +1,10 @@
 """Write the truth: the expected output of a run's acknowledged records, as JSON lines.
 
-Kinds of lines: `summary` (first), `dead-letter`; of racks `alert` and `window`; of clicks
-`attribution`; of actions `action-count` (per action, windows of 10 minutes), `session` and `total`.
-A row that late data may change is indeterminate: marked `"either": true`, and excluded from the
-verdict. So is a row that the run may end before. Flush records appear only in the windows that
-count them and in the silence after them, both marked.
+Kinds of lines: `summary` (first), `dead-letter`; of racks `alert`, `window` and
+`signal-statistic`; of clicks `attribution`; of actions `action-count` (per action, windows of 10
+minutes), `session` and `total`. A row that late data may change is indeterminate: marked `"either":
+true`, and excluded from the verdict. So is a row that the run may end before. Flush records appear
+only in the windows that count them and in the silence after them, both marked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ from events.times import duration_ms, to_ms, to_text
 from producer.expected.oracles import clickstream
 from producer.expected.oracles.rack_temperature import temperature_windows, window_starts
 from producer.expected.oracles.rows import mark_indeterminate
+from producer.expected.oracles.signal_statistics import signal_statistics
 from producer.expected.rack_alerts import AlertSelection, rack_alerts
 from producer.expected.topic_contents import PublishedStream, TopicContents
 from producer.hashing import Ints
@@ -66,6 +67,7 @@ def truth_rows(
     kinds["dead-letter"] = list(chain.from_iterable(map(_dead_letters, contents)))
     if ReadingPlan in by_plan:
         kinds["window"] = list(_windows(by_plan[ReadingPlan]))
+        kinds["signal-statistic"] = _signal_statistics(by_plan[ReadingPlan])
     if ClickPlan in by_plan:
         shown, clicked = by_plan[ImpressionPlan], by_plan[ClickPlan]
         kinds["attribution"] = list(_attributions(shown, clicked, goes_on=goes_on))
@@ -148,6 +150,12 @@ def _windows(racks: TopicContents) -> Iterator[dict[str, Any]]:
     late_keys = {key for record in late for key in _window_keys(record)}
     for row in temperature_windows(chain(racks.records(), flushes)):
         yield mark_indeterminate(row, (row["scope"], row["window_start"]) in late_keys)
+
+
+def _signal_statistics(racks: TopicContents) -> list[dict[str, Any]]:
+    flushes = [flush for flush, _ in racks.flushes]
+    indeterminate_ids = racks.too_late() | {flush.event_id for flush in flushes}
+    return signal_statistics(chain(racks.records(), flushes), indeterminate_ids)
 
 
 def _window_keys(record: RackReading) -> set[tuple[str, str]]:

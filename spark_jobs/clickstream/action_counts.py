@@ -23,10 +23,11 @@ from events.constants import WATERMARK, WINDOW
 from events.times import to_interval
 from events.topics import ACTION_COUNTS, USER_ACTIONS
 from spark_jobs.runtime.job import Job, Plan
-from spark_jobs.runtime.kafka_io import INSTANT_FORMAT, to_record
+from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.late_records import observe_event_times
 from spark_jobs.runtime.options import JobOptions
 from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.runtime.windows import window_bounds, window_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +63,7 @@ def action_counts(
         .agg(F.count("*").alias("action_count"))
     )
     return grouped.select(
-        F.col("window.start").alias("window_start"),
-        F.col("window.end").alias("window_end"),
+        *window_bounds(),
         *[
             F.col(name) if name == group_by else F.lit(None).cast("string").alias(name)
             for name in ("action", "user_id")
@@ -77,11 +77,8 @@ def _records(actions: DataFrame, options: Options) -> DataFrame:
     counts = action_counts(
         observed, options.group_by, options.window, options.slide, options.watermark
     )
-    moments = [
-        F.date_format(name, INSTANT_FORMAT["timestampFormat"])
-        for name in ("window_start", "window_end")
-    ]
-    return counts.select(*to_record(F.concat_ws("|", *moments, options.group_by), *counts.columns))
+    key = F.concat_ws("|", window_key(), options.group_by)
+    return counts.select(*to_record(key, *counts.columns))
 
 
 _PLAN = Plan(

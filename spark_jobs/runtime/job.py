@@ -62,14 +62,15 @@ class Job:
     - `query_per_source`: each source has its own query and checkpoint, so that the set of sources
       may change. `Plan.records` takes the source's records, unreadable ones too, the topic, and the
       options.
-    - `options` is the class of the job's options. All of them belong to the checkpoint's
-      fingerprint, since other options make old state useless.
+    - `options` is the class of the job's options. All but deployment settings belong to the
+      checkpoint's fingerprint, since other options make old state useless.
     - `state_version` is in the checkpoint's path: raise it when the state, or its meaning, changes.
     - `plans` are by trigger; the first trigger is the job's default.
     - `by_event_time`: the job leaves out records too far in the future.
     - `watermark_policy` decides whether the slower (`min`) or the faster source sets the watermark.
     - `micro_batch_interval` is the least time between the starts of two micro-batches. A job with
       `choose_interval` takes it from its own options instead, and never from `--batch-seconds`.
+      Real-time batches have one length for all jobs.
     - `real_time_batch_share` is the length of a real-time batch as a share of the usual one. Ending
       a batch takes a second of planning, so two queries should not do it at the same moment.
     - `low_priority`: in Real-time Mode the job gets records up to a second late, and asks the

@@ -68,5 +68,9 @@ def options_of(options: type[JobOptions]) -> Iterator[Option]:
 
 
 def own_values(options: JobOptions) -> dict[str, Any]:
-    """Return the values of a job's command-line options by field."""
-    return {one.field: getattr(options, one.field) for one in options_of(type(options))}
+    """Return what a job computes by: its options' values by field, without deployment settings."""
+    return {
+        one.field: getattr(options, one.field)
+        for one in options_of(type(options))
+        if not one.is_deployment_setting
+    }

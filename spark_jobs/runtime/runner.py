@@ -82,9 +82,9 @@ class RunOptions:
     def batch_for(self, configured: ConfiguredJob) -> timedelta:
         """Return the length of a job's batches."""
         job, job_options, trigger = configured
-        if job.choose_interval:
-            return job.choose_interval(job_options)
         if trigger is not Trigger.REAL_TIME:
+            if job.choose_interval:
+                return job.choose_interval(job_options)
             return self.batch or job.micro_batch_interval
         batch = (self.batch or REAL_TIME_BATCH) * job.real_time_batch_share
         return max(batch, SHORTEST_REAL_TIME_BATCH)

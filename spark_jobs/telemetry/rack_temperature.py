@@ -12,7 +12,7 @@ closed, without a log line. In append mode the last windows stay open until a ne
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,9 +21,10 @@ from events.constants import FLEET_SCOPE, WATERMARK, WINDOW, WINDOW_SLIDE
 from events.times import to_interval
 from events.topics import RACK_READINGS, RACK_TEMPERATURE
 from spark_jobs.runtime.job import Job, Plan
-from spark_jobs.runtime.kafka_io import INSTANT_FORMAT, to_record
+from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.options import JobOptions
 from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.runtime.windows import OutputMode, window_bounds, window_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +34,7 @@ class Options(JobOptions):
     window: Annotated[str, "Length of a window."] = to_interval(WINDOW)
     slide: Annotated[str, "Time between the starts of two windows."] = to_interval(WINDOW_SLIDE)
     watermark: Annotated[str, "How late a reading may be and still count."] = to_interval(WATERMARK)
-    output_mode: Annotated[
-        Literal["update", "append"],
-        "update: write a window whenever it changes. append: write it once, when it is closed "
-        "(not in real time).",
-    ] = "update"
+    output_mode: OutputMode = "update"
 
 
 def rack_temperatures(readings: DataFrame, window: str, slide: str, watermark: str) -> DataFrame:
@@ -59,8 +56,7 @@ def rack_temperatures(readings: DataFrame, window: str, slide: str, watermark: s
     )
     return grouped.select(
         "scope",
-        F.col("window.start").alias("window_start"),
-        F.col("window.end").alias("window_end"),
+        *window_bounds(),
         "reading_count",
         "temperature_c_avg",
         "temperature_c_min",
@@ -70,12 +66,8 @@ def rack_temperatures(readings: DataFrame, window: str, slide: str, watermark: s
 
 def _records(readings: DataFrame, options: Options) -> DataFrame:
     temperatures = rack_temperatures(readings, options.window, options.slide, options.watermark)
-    moments = F.struct(
-        F.date_format("window_start", INSTANT_FORMAT["timestampFormat"]).alias("start"),
-        F.date_format("window_end", INSTANT_FORMAT["timestampFormat"]).alias("end"),
-    )
-    key = F.concat_ws("|", "scope", moments.getField("start"), moments.getField("end"))
-    return temperatures.select(*to_record(key, *[F.col(name) for name in temperatures.columns]))
+    key = F.concat_ws("|", "scope", window_key())
+    return temperatures.select(*to_record(key, *temperatures.columns))
 
 
 _FIELDS = ("rack_id", "event_time", "temperature_c")

@@ -33,7 +33,7 @@ KILLED = (
 )
 PROGRAMS = set(KILLED)
 OTHER_ROWS = (
-    *("input records", "dead letters", "rack-temperature windows"),
+    *("input records", "dead letters", "rack-temperature windows", "signal statistics"),
     *("clicked impressions", "unclicked impressions", "sessions", "user totals", "action counts"),
     *("distinct actions", "archived records"),
 )

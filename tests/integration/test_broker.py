@@ -103,7 +103,7 @@ def test_creating_topics_leaves_existing_ones_as_they_are(topics: Kafka) -> None
 
     env = {"KAFKA_BOOTSTRAP_SERVERS": topics.bootstrap, "TOPIC_PREFIX": prefix}
     done = run("broker", "topics", env=env)
-    assert (done.returncode, done.stdout) == (0, "0 topics created, 14 existed.\n")
+    assert (done.returncode, done.stdout) == (0, "0 topics created, 15 existed.\n")
     refused = run(
         "broker", "topics", "--replication-factor=3", env=env | {"TOPIC_PREFIX": prefix + "3-"}
     )
@@ -159,7 +159,7 @@ def test_up_status_down_kill_and_fresh(data_dir: Path) -> None:
     status = run("broker", "status", *options, env=env)
     assert status.returncode == 0
     assert (
-        f"(process {pid}, data in {data_dir}), 14 of 14 topics with prefix life- exist."
+        f"(process {pid}, data in {data_dir}), 15 of 15 topics with prefix life- exist."
         in status.stdout
     )
     kafka.send(RACK_READINGS, [("rack-1", b"kept")])

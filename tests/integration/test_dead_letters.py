@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS, USER_ACTIONS, Topic
-from tests.integration.test_jobs import BOTH, NONE_LATE, Pipeline, kill_tree, left_out, pipeline
+from tests.integration.test_jobs import (
+    NONE_LATE,
+    RACK_JOBS,
+    Pipeline,
+    kill_tree,
+    left_out,
+    pipeline,
+)
 from tests.spark.mixed_topic import mixed_records, send
 from tests.spark.rack_histories import HOT
 from tests.support import kill, run
@@ -88,7 +95,9 @@ def test_nothing_is_lost_by_kills_between_the_commits_of_the_queries(pipeline: P
             pipeline.kill_while(process, apart)
     # Two more jobs begin from the start, and count what they leave out.
     progress = pipeline.folder / "progress.jsonl"
-    now = pipeline.command(NOW, NONE_LATE, f"--progress={progress}", jobs=(*BOTH, "weak_signal"))
+    now = pipeline.command(
+        NOW, NONE_LATE, f"--progress={progress}", jobs=(*RACK_JOBS, "weak_signal")
+    )
     done = run(*now, env=pipeline.env)
     assert (done.returncode, pipeline.wrong()) == (0, {}), done.stderr[-2000:]
     unreadable, future = (reasons(pipeline)[reason] for reason in ("unreadable", "future"))

@@ -31,7 +31,8 @@ from tests.support import Kafka, eventually, program
 
 pytestmark = pytest.mark.full
 
-BOTH = ("overheating", "rack_temperature")
+RACK_JOBS = ("overheating", "rack_temperature", "signal_statistics")
+REAL_TIME = "--trigger=real-time"
 # Clocks in the histories are up to an hour wrong; with this watermark no reading is late.
 NONE_LATE = "--watermark=3 days"
 
@@ -52,7 +53,7 @@ class Pipeline:
             self.folder / "racks.jsonl", [rack(name, threshold_c=threshold_c) for name in racks]
         )
 
-    def command(self, *options: str, jobs: tuple[str, ...] = BOTH) -> list[str]:
+    def command(self, *options: str, jobs: tuple[str, ...] = RACK_JOBS) -> list[str]:
         """Return the command line that runs the jobs here.
 
         Two partitions of state are several, and take fewer workers than the default of four.
@@ -63,7 +64,7 @@ class Pipeline:
 
     @contextmanager
     def running(
-        self, *options: str, jobs: tuple[str, ...] = BOTH
+        self, *options: str, jobs: tuple[str, ...] = RACK_JOBS
     ) -> Iterator["subprocess.Popen[bytes]"]:
         """Run the jobs in the background, and kill what is left of them at the end."""
         with program(
@@ -107,7 +108,7 @@ class Pipeline:
             else:
                 log.unlink()
 
-    def wrong(self, jobs: tuple[str, ...] = BOTH) -> dict[str, list[object]]:
+    def wrong(self, jobs: tuple[str, ...] = RACK_JOBS) -> dict[str, list[object]]:
         """Return how the outputs differ from the expected ones; nothing when they are right."""
         return output_differences(self.kafka, self.thresholds, jobs)
 
@@ -162,14 +163,14 @@ def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(
     pipeline.know([f"rack-2-{number:03d}" for number in range(10)], HOT)
     part = len(contents) // 3
     send(pipeline.kafka, contents[:part])
-    with pipeline.running("--batch-seconds=60", NONE_LATE) as process:
+    with pipeline.running(REAL_TIME, "--batch-seconds=60", NONE_LATE) as process:
         pipeline.until(process, lambda: pipeline.kafka.read_all(ALERTS))
         kill_tree(process)
     assert not pipeline.batches("overheating", "real-time", "commits"), "killed in the first batch"
     pipeline.undo_the_logs()
 
     send(pipeline.kafka, contents[part : 2 * part])
-    with pipeline.running("--batch-seconds=5", NONE_LATE) as process:
+    with pipeline.running(REAL_TIME, "--batch-seconds=5", NONE_LATE) as process:
         pipeline.until(
             process, lambda: 1 in pipeline.batches("overheating", "real-time", "commits")
         )
@@ -180,7 +181,7 @@ def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(
     assert last_line == f"spark_jobs: {JVM_ENDED}"
 
     send(pipeline.kafka, contents[2 * part :])
-    with pipeline.running("--batch-seconds=5", NONE_LATE) as process:
+    with pipeline.running(REAL_TIME, "--batch-seconds=5", NONE_LATE) as process:
         pipeline.until(process, lambda: not pipeline.wrong())
         family = family_of(process)
         process.send_signal(signal.SIGTERM)

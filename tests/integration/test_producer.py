@@ -23,6 +23,7 @@ from producer.expected.oracles.lost_signal import lost_signal_alerts
 from producer.expected.oracles.overheating import overheating_alerts
 from producer.expected.oracles.rack_temperature import temperature_windows
 from producer.expected.oracles.rule_lookup import rule_lookup
+from producer.expected.oracles.signal_statistics import signal_statistics
 from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
 from producer.ledger import LedgerRun, read_runs
@@ -75,6 +76,7 @@ def truth(path: Path) -> dict[str, list[dict[str, Any]]]:
         "alert": [],
         "dead-letter": [],
         "window": [],
+        "signal-statistic": [],
     }
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -113,10 +115,12 @@ def assert_truth_matches_the_topic(kafka: Kafka, truth_path: Path, inventory: Pa
     ]
     aside = [row for row in written["dead-letter"] if row["reason"] == "future"]
     assert len(aside) == len(readable) - len(on_time)
-    windows = [
-        {key: value for key, value in row.items() if key != "either"} for row in written["window"]
-    ]
+    windows, statistics = (
+        [{key: value for key, value in row.items() if key != "either"} for row in written[kind]]
+        for kind in ("window", "signal-statistic")
+    )
     assert windows == temperature_windows(on_time)
+    assert statistics == signal_statistics(on_time)
     assert written["summary"][0]["acknowledged"] == len(records)
 
 

@@ -20,7 +20,7 @@ RULES_FILE = ROOT / "demo" / "quick_rules.yaml"
 RULE_JOBS = ("overheating", "weak_signal", "lost_signal", "silent_sensor", "site_outage")
 OTHER_JOBS = (
     *("rack_temperature", "ad_attribution", "action_counts", "user_sessions", "user_totals"),
-    *("deduplicate", "archive"),
+    *("signal_statistics", "deduplicate", "archive"),
 )
 CLICKSTREAM = ("--streams=clicks,actions", "--rate=400", "--duration=12", "--time-scale=2000")
 
@@ -69,6 +69,7 @@ def test_the_verdict_on_all_runs_and_on_each_output_that_was_spoilt(
         *RULES,
         "dead letters",
         "rack-temperature windows",
+        "signal statistics",
         "clicked impressions",
         "unclicked impressions",
         "sessions",

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -12,9 +13,16 @@ from confluent_kafka import Producer
 
 from events.records import RackReading, encode
 from events.times import now_ms, to_ms
-from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS, RACK_TEMPERATURE
+from events.topics import (
+    ALERTS,
+    DEAD_LETTERS,
+    RACK_READINGS,
+    RACK_TEMPERATURE,
+    SIGNAL_STATISTICS,
+)
 from producer.expected.oracles.overheating import overheating_alerts
 from producer.expected.oracles.rack_temperature import temperature_windows
+from producer.expected.oracles.signal_statistics import signal_statistics
 from tests.builders import rules_by_threshold
 from tests.spark.rack_histories import alerts_by_id, deliveries, interleaved, stable_fields
 from tests.support import Kafka, Record
@@ -44,6 +52,8 @@ def mixed_records(seed: int, racks: int, readings: int) -> list[KeyedValue]:
     start_ms = now_ms() - _THREE_HOURS_MS
     names = [f"rack-{seed}-{number:03d}" for number in range(racks)]
     histories = [deliveries(random, name, readings, start_ms) for name in names]
+    for each in chain.from_iterable(histories):
+        each.signal_strength = each.sequence % 10 / 10
     found: list[KeyedValue] = [
         (r.rack_id.encode(), encode(r)) for r in interleaved(random, histories)
     ]
@@ -92,8 +102,9 @@ def output_differences(
         for record, reading in readings
         if to_ms(reading.event_time) <= record.timestamp_ms + _FIVE_MINUTES_MS
     ]
-    expected: dict[str, dict[Any, Any]] = {"alerts": {}, "dead letters": {}, "windows": {}}
-    found: dict[str, dict[Any, Any]] = {"alerts": {}, "dead letters": {}, "windows": {}}
+    names = ("alerts", "dead letters", "windows", "statistics")
+    expected: dict[str, dict[Any, Any]] = {name: {} for name in names}
+    found: dict[str, dict[Any, Any]] = {name: {} for name in names}
     if "overheating" in jobs:
         alerts = overheating_alerts(
             [reading for _, reading in readings], rules_by_threshold(thresholds)
@@ -102,11 +113,18 @@ def output_differences(
         found["alerts"] = alerts_by_id(_json(record) for record in kafka.read_all(ALERTS))
     if "rack_temperature" in jobs:
         expected["windows"] = {
-            _window_key(row): _about(row)
+            _window_key(row): _about(row, "temperature_c_avg")
             for row in temperature_windows([reading for _, reading in punctual])
         }
         windows = kafka.read_all(RACK_TEMPERATURE)
         found["windows"] = {(record.key or b"").decode(): _json(record) for record in windows}
+    if "signal_statistics" in jobs:
+        expected["statistics"] = {
+            _statistic_key(row): _about(row, "signal_strength_avg")
+            for row in signal_statistics([reading for _, reading in punctual])
+        }
+        statistics = kafka.read_all(SIGNAL_STATISTICS)
+        found["statistics"] = {(record.key or b"").decode(): _json(record) for record in statistics}
     accepted = {(record.partition, record.offset) for record, _ in punctual}
     parsed = {(record.partition, record.offset) for record, _ in readings}
     expected["dead letters"] = {
@@ -166,12 +184,17 @@ def _window_key(row: dict[str, Any]) -> str:
     return f"{row['scope']}|{row['window_start']}|{row['window_end']}"
 
 
-def _about(row: dict[str, Any]) -> dict[str, Any]:
+def _statistic_key(row: dict[str, Any]) -> str:
+    group = "device_type" if row["device_type"] is not None else "rack_id"
+    return f"{row['window_start']}|{row['window_end']}|{group}|{row[group]}"
+
+
+def _about(row: dict[str, Any], average: str) -> dict[str, Any]:
     """Return a window whose average may differ in the last digits.
 
     Readings may be added up in any order.
     """
-    return row | {"temperature_c_avg": pytest.approx(row["temperature_c_avg"], rel=1e-12)}
+    return row | {average: pytest.approx(row[average], rel=1e-12)}
 
 
 def _expected_dead_letter(record: Record) -> tuple[int, str | None, str | None]:

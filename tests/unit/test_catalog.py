@@ -32,6 +32,7 @@ ORACLE_OF_JOB = {
     "action_counts": "clickstream.action_counts",
     "user_sessions": "clickstream.sessions",
     "user_totals": "clickstream.totals",
+    "signal_statistics": "signal_statistics.signal_statistics",
     "deduplicate": None,
     "archive": None,
     "dead_letters": None,

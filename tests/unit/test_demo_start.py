@@ -13,6 +13,7 @@ from demo.run import (
     CLICKSTREAM_JOBS,
     MICRO_BATCH_RULE_JOBS,
     REAL_TIME_JOBS,
+    STATISTICS_JOB,
     Interrupted,
     Signals,
     SparkProgram,
@@ -42,7 +43,7 @@ def stubborn(folder: Path) -> "subprocess.Popen[bytes]":
 
 
 def test_the_demo_runs_every_job_once() -> None:
-    run = [*REAL_TIME_JOBS, *MICRO_BATCH_RULE_JOBS, *CLICKSTREAM_JOBS]
+    run = [*REAL_TIME_JOBS, *MICRO_BATCH_RULE_JOBS, *CLICKSTREAM_JOBS, STATISTICS_JOB]
     assert sorted([*run, "archive", "dead_letters"]) == sorted(JOBS)
     real_time = [name for name in JOBS if JOBS[name].default_trigger is Trigger.REAL_TIME]
     assert sorted(REAL_TIME_JOBS) == sorted(real_time)

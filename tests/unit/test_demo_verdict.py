@@ -16,6 +16,7 @@ from demo.verdict import (
     compare_alerts_by_rule,
     compare_dead_letters,
     compare_outputs,
+    compare_signal_statistics,
     compare_windows,
     site_outages,
 )
@@ -277,6 +278,48 @@ def test_a_missing_and_an_unexpected_window_are_found() -> None:
     compared = compare_windows([window("fleet")], [window("rack-0009")])
     assert compared.missing == ["window ('fleet', '2026-11-21T06:20:00.000Z')"]
     assert compared.wrong == ["window ('rack-0009', '2026-11-21T06:20:00.000Z') was not expected"]
+
+
+def statistic(device_type: str | None, rack_id: str | None, **changes: Any) -> dict[str, Any]:
+    row = {
+        "window_start": "2026-11-21T06:26:00.000Z",
+        "window_end": "2026-11-21T06:27:00.000Z",
+        "device_type": device_type,
+        "rack_id": rack_id,
+        "reading_count": 7,
+        "signal_strength_min": 0.1,
+        "signal_strength_max": 0.9,
+        "signal_strength_avg": 0.5,
+    }
+    return row | changes
+
+
+def test_a_statistic_is_compared_by_window_and_group_and_in_every_field() -> None:
+    expected = [statistic("x", None), statistic(None, "x"), statistic(None, "y", either=True)]
+    nearly = statistic("x", None, signal_strength_avg=0.5 + 1e-12)
+    right = compare_signal_statistics(expected, [nearly, statistic(None, "x")])
+    assert (right.passed, right.expected, right.actual, right.either) == (True, 2, 2, 1)
+    start = "2026-11-21T06:26:00.000Z"
+    wrong = compare_signal_statistics(expected, [statistic(None, "x"), statistic(None, "z")])
+    assert wrong.missing == [f"signal statistic ('{start}', 'x', None)"]
+    assert wrong.wrong == [f"signal statistic ('{start}', None, 'z') was not expected"]
+    others = {
+        "window_end": start,
+        "reading_count": 8,
+        "signal_strength_min": 0.2,
+        "signal_strength_max": 0.8,
+        "signal_strength_avg": 0.5001,
+    }
+    for name, value in others.items():
+        changed = compare_signal_statistics(expected[:1], [statistic("x", None, **{name: value})])
+        assert [sentence.split()[5] for sentence in changed.wrong] == [name]
+
+
+def test_the_report_has_a_row_for_statistics_only_where_the_truth_has_some() -> None:
+    assert "signal statistics" not in printed(truth(), outputs_of(truth()))
+    with_statistics = replace(truth(), signal_statistics=[statistic("x", None)])
+    lines = [line.split() for line in printed(with_statistics, outputs_of(truth())).splitlines()]
+    assert ["signal", "statistics", "1", "0", "1", "0"] in lines
 
 
 def test_a_scenario_that_did_not_happen_is_reported_as_too_short() -> None:

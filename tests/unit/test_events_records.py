@@ -73,6 +73,16 @@ CONTRACT: dict[type[msgspec.Struct], dict[str, str]] = {
         "temperature_c_min": NUMBER,
         "temperature_c_max": NUMBER,
     },
+    records.SignalStatistics: {
+        "window_start": INSTANT,
+        "window_end": INSTANT,
+        "device_type?": TEXT,
+        "rack_id?": TEXT,
+        "reading_count": WHOLE,
+        "signal_strength_min": NUMBER,
+        "signal_strength_max": NUMBER,
+        "signal_strength_avg": NUMBER,
+    },
     records.Alert: {
         "alert_id": TEXT,
         "rule": TEXT,
@@ -185,6 +195,7 @@ def test_every_topic_has_the_contracts_name_record_and_partitions() -> None:
         "user-sessions": (records.UserSession, 4),
         "user-totals": (records.UserTotal, 4),
         "distinct-events": (None, 4),
+        "signal-statistics": (records.SignalStatistics, 4),
         "incidents": (records.Incident, 4),
         "dead-letters": (records.DeadLetter, 1),
     }

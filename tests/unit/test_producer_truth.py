@@ -19,6 +19,7 @@ from producer.expected.oracles.lost_signal import lost_signal_alerts
 from producer.expected.oracles.overheating import overheating_alerts
 from producer.expected.oracles.rack_temperature import temperature_windows
 from producer.expected.oracles.rule_lookup import rule_lookup
+from producer.expected.oracles.signal_statistics import signal_statistics
 from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
 from producer.expected.rack_alerts import READING_RULES, AlertSelection, parse_rule_names
@@ -101,6 +102,7 @@ def truth_of(
         "alert": [],
         "dead-letter": [],
         "window": [],
+        "signal-statistic": [],
     }
     for line in path.read_bytes().splitlines():
         row = msgspec.json.decode(line)
@@ -126,6 +128,7 @@ def test_alerts_and_windows_are_those_of_the_topics_contents(tmp_path: Path) -> 
     assert len(truth["alert"]) > 30
     assert by_id(truth["alert"]) == by_id(overheating_alerts(topic.readings(), default_rules(plan)))
     assert truth["window"] == temperature_windows(topic.readings())
+    assert truth["signal-statistic"] == signal_statistics(topic.readings())
 
 
 def test_unacknowledged_records_are_not_in_the_truth(tmp_path: Path) -> None:
@@ -188,6 +191,11 @@ def test_only_windows_with_too_late_records_are_indeterminate(tmp_path: Path) ->
         "2026-11-18T11:10:00.000Z",
         "2026-11-18T11:15:00.000Z",
     }
+    indeterminate = [row for row in truth["signal-statistic"] if row.get("either")]
+    assert sum(row["reading_count"] for row in indeterminate) == 2 * 6, "a device type and a rack"
+    assert max(row["window_end"] for row in indeterminate) < "2026-11-18T11:00:00.000Z"
+    sure = [row for row in truth["signal-statistic"] if "either" not in row]
+    assert {row["window_start"][11:16] for row in sure} == {"11:06", "11:07"}
 
 
 def test_the_windows_of_the_flush_record_are_indeterminate(tmp_path: Path) -> None:
@@ -200,15 +208,24 @@ def test_the_windows_of_the_flush_record_are_indeterminate(tmp_path: Path) -> No
     assert indeterminate == {
         (scope, start) for scope in ("fleet", "flush") for start in ("11:00", "11:05")
     }
+    groups = {
+        (row["device_type"], row["rack_id"])
+        for row in truth["signal-statistic"]
+        if row.get("either")
+    }
+    assert groups == {("gpu-server", None), (None, "flush")}
 
 
 def test_a_run_without_acknowledged_records_has_a_truth(tmp_path: Path) -> None:
     truth = truth_of(tmp_path, plan_of(*FAULTS), AcknowledgedRecords())
     assert truth == {
-        "summary": [{"sent": 1, "alerts": 0, "dead_letters": 0, "windows": 0}],
+        "summary": [
+            {"sent": 1, "alerts": 0, "dead_letters": 0, "windows": 0, "signal_statistics": 0}
+        ],
         "alert": [],
         "dead-letter": [],
         "window": [],
+        "signal-statistic": [],
     }
 
 

@@ -98,8 +98,8 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
         "--first-only belongs to ad_attribution, which is not among the jobs named."
     )
     assert refusal("overheating", "--window=1 hour") == (
-        "--window belongs to rack_temperature and action_counts, none of which is among the jobs "
-        "named."
+        "--window belongs to rack_temperature, action_counts and signal_statistics, none of which "
+        "is among the jobs named."
     )
 
 

@@ -37,7 +37,7 @@ from spark_jobs.runtime.supervisor import Supervisor
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage import deduplicate
 from spark_jobs.storage.dead_letters import reporting_jobs
-from spark_jobs.telemetry import rack_temperature
+from spark_jobs.telemetry import rack_temperature, signal_statistics
 
 
 def configured(
@@ -99,6 +99,10 @@ def test_real_time_batches_are_long_and_micro_batches_follow_at_once() -> None:
     assert seven.batch_for(of(job, Trigger.REAL_TIME)) == timedelta(seconds=7)
     assert usual.batch_for(of(JOBS["archive"], Trigger.MICRO_BATCH)) == timedelta(minutes=1)
     assert seven.batch_for(of(JOBS["archive"], Trigger.MICRO_BATCH)) == timedelta(minutes=1)
+    assert seven.batch_for(of(JOBS["signal_statistics"], Trigger.MICRO_BATCH)) == timedelta(
+        seconds=30
+    )
+    assert seven.batch_for(of(JOBS["signal_statistics"], Trigger.REAL_TIME)) == timedelta(seconds=7)
 
 
 def test_dead_letters_are_not_urgent_and_their_batches_end_at_other_times() -> None:
@@ -166,6 +170,17 @@ def test_one_rule_with_memory_takes_the_real_time_plan_away(option: str) -> None
         f"overheating cannot run as real-time, because of rules[1].{option}: "
         "choose micro-batch, available-now."
     )
+
+
+def test_how_often_a_job_writes_is_no_part_of_its_checkpoints_fingerprint() -> None:
+    options = signal_statistics.Options(statistics_seconds=3, window="5 minutes")
+    job = configured("signal_statistics", Trigger.MICRO_BATCH, options)
+    assert _fingerprint(job, 2) == {
+        "window": "5 minutes",
+        "watermark": "10 minutes",
+        "output_mode": "update",
+        "state_partitions": "2",
+    }
 
 
 def test_a_checkpoint_with_another_number_of_buckets_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,29 @@
+"""What jobs with windows share: the output modes, and the bounds of a window."""
+
+from typing import Annotated, Literal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from spark_jobs.runtime.kafka_io import INSTANT_FORMAT
+
+OutputMode = Annotated[
+    Literal["update", "append"],
+    "update: write a window whenever it changes. append: write it once, when it is closed "
+    "(not in real time).",
+]
+"""The option `output_mode` of a job that has these two modes."""
+
+
+def window_bounds() -> list[Column]:
+    """Return `window_start` and `window_end`, from the column `window`."""
+    return [F.col(f"window.{edge}").alias(f"window_{edge}") for edge in ("start", "end")]
+
+
+def window_key() -> Column:
+    """Return the window's part of a record's key: `window_start` and `window_end` as text."""
+    edges = [
+        F.date_format(name, INSTANT_FORMAT["timestampFormat"])
+        for name in ("window_start", "window_end")
+    ]
+    return F.concat_ws("|", *edges)
