@@ -13,8 +13,6 @@ from lessons.harness import pages
 from lessons.harness.catalogue import NAMES, Lesson, load
 from tests.support import ROOT
 
-WITHOUT_A_JOB = {"sensor_etl", "sensor_counts"}
-"""Their lines are about all jobs."""
 # Values and calls, which no list of the repository has.
 VALUES = {"either", "min", "Z"}
 
@@ -68,7 +66,7 @@ def test_every_line_names_a_job_or_says_that_none_uses_it() -> None:
         for name in NAMES
         if not jobs_of(load(name)) and "No job uses it" not in load(name).parts["In production"]
     }
-    assert nameless <= WITHOUT_A_JOB
+    assert nameless == set()
 
 
 def test_every_job_in_a_line_is_a_link_to_its_module() -> None:

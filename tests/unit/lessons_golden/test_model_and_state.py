@@ -138,5 +138,8 @@ def test_rocksdb_counts_its_rows_by_reading_each_before_writing_it(output: Outpu
 @golden("state_stores")
 def test_the_store_is_chosen_once_and_decides_what_may_run(output: Output) -> None:
     assert output["the first checkpoint, restarted with RocksDB"].value == "4.delta"
-    refused = output.refusals["transformWithState with the HDFS-backed store"]
-    assert refused.startswith("UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS")
+    of_new_state = "transformWithState with the HDFS-backed store"
+    assert output.outcomes[of_new_state] == "refused"
+    assert output.details[of_new_state].startswith(
+        "UNSUPPORTED_FEATURE.STORE_BACKEND_NOT_SUPPORTED_FOR_TWS"
+    )

@@ -128,7 +128,8 @@ def test_only_a_watermark_on_the_column_of_the_windows_cleans_the_state(output: 
     assert len(table) == 6
     published = output["windows on timestamp, watermark on PROCESSED_TIME"]
     assert published.rows == table
-    refused = published.refusals["append"]
+    assert published.outcomes["append"] == "refused"
+    refused = published.details["append"]
     assert refused.startswith("STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION: Invalid")
     right = output["windows on timestamp, watermark on timestamp"]
     assert right.rows == table

@@ -3,48 +3,6 @@
 from tests.unit.lessons_golden.output import Output, golden
 
 
-@golden("first_stream")
-def test_a_stream_ends_with_the_result_of_the_table_and_keeps_state_between(
-    output: Output,
-) -> None:
-    assert output["static"].value == "isStreaming False"
-    assert output["stream"].value == "isStreaming True"
-    assert output.headings.count("root") == 2
-    assert output.headings.count(" |-- rack: string (nullable = true)") == 2
-    assert output.headings.count(" |-- temperature: double (nullable = true)") == 2
-    of_table, of_stream = (h.split(": ")[1] for h in output.headings if h.startswith("plan"))
-    assert of_table == "FileScan, HashAggregate, Exchange, HashAggregate"
-    assert "StateStoreRestore, HashAggregate, StateStoreSave" in of_stream
-    averages = [("rack1", 100.0), ("rack2", 101.0)]
-    assert output["the static result"].rows == averages
-    stream = output["the stream, one file per batch, in complete mode"]
-    assert stream.batches == {0: [("rack1", 99.0), ("rack2", 101.0)], 1: averages}
-
-
-@golden("loop")
-def test_a_batch_writes_offsets_then_runs_then_commits(output: Output) -> None:
-    counts = [("09:55", 1), ("10:00", 1), ("10:05", 1), ("10:10", 1)]
-    first, second = output["batch 0 runs"], output["batch 1 runs"]
-    assert first.value == "offsets [0], commits []; the result table"
-    assert first.rows == counts
-    assert second.value == "offsets [0, 1], commits [0]; the result table"
-    assert second.rows == [*counts[:2], ("10:05", 2), ("10:10", 2)]
-    rest = [h for h in output.headings if not h.startswith("batch ")]
-    same = "the same as the query over the input table so far: True"
-    all_done = "afterwards: offsets [0, 1], commits [0, 1]"
-    assert rest == [
-        "1.json",
-        same,
-        "afterwards: offsets [0], commits [0]",
-        "2.json",
-        same,
-        all_done,
-        "nothing new",
-        all_done,
-        "batches in the progress: [0, 1]; durations of",
-    ]
-
-
 @golden("file_source")
 def test_a_file_is_read_once_whether_it_was_there_at_the_start_or_came_later(
     output: Output,

@@ -40,49 +40,6 @@ def test_a_total_continues_for_ever_with_either_format_of_the_time(output: Outpu
     }
 
 
-@golden("own_totals")
-def test_own_state_gives_the_totals_of_the_built_in_aggregation(output: Output) -> None:
-    for way, kept in {
-        "built_in": ("StateStoreRestore", "HashAggregate", "StateStoreSave", "HashAggregate"),
-        "with_group_state": ("Exchange", "Sort", "FlatMapGroupsInPandasWithState"),
-        "with_processor": ("Exchange", "Sort", "TransformWithStateInPySpark"),
-    }.items():
-        assert output[way].batches == {
-            0: [("user1", 10.5, 1), ("user2", 5.0, 1)],
-            1: [("user1", 18.75, 3)],
-        }
-        assert output[way].progress[:2] == [(0, 2, "none", 0, 2), (1, 2, "none", 0, 2)]
-        assert output[way].facts["plan, starting at the source"].endswith(", ".join(kept))
-
-
-@golden("state_stores")
-def test_rocksdb_reads_before_each_write_only_to_count_its_rows(output: Output) -> None:
-    hdfs, rocksdb, untracked = (
-        output[f"{store}"].facts
-        for store in (
-            "HDFSBackedStateStoreProvider",
-            "RocksDBStateStoreProvider",
-            "RocksDBStateStoreProvider without trackTotalNumberOfRows",
-        )
-    )
-    grown = "more than 10 times the memory for 20 times the rows"
-    two_versions = "half as much again for a batch of 10 rows"
-    counted = "[500, 10000, 10000]"
-    for facts, rows, in_memory, files in (
-        (hdfs, counted, "True", "1.delta, 2.delta, 3.delta"),
-        (rocksdb, counted, "False", "1.changelog, 2.changelog, 3.changelog"),
-        (untracked, "[0, 0, 0]", "False", "1.changelog, 2.changelog, 3.changelog"),
-    ):
-        assert facts["rows after each batch"] == rows
-        assert facts["rows written in each batch"] == "[500, 9500, 10]"
-        assert facts[grown] == facts[two_versions] == in_memory
-        assert facts["in the checkpoint"] == files
-    assert rocksdb["in the last batch"] == "10 reads to write 10 rows"
-    assert untracked["in the last batch"] == "0 reads to write 10 rows"
-    assert output["the first checkpoint, restarted with RocksDB"].value == "4.delta"
-    assert output.outcomes == {"transformWithState with the HDFS-backed store": "refused"}
-
-
 @golden("totals_timeout")
 def test_a_total_ends_an_hour_after_the_latest_transaction(output: Output) -> None:
     (totals,) = output.sections
