@@ -1,0 +1,1 @@
+"""One live page over the output topics: racks, incidents, clickstream and the pipeline itself."""

@@ -1,0 +1,212 @@
+"""Read the topics into the state: a thread that consumes, and one that asks for the topics' ends.
+
+The consumer belongs to no group and commits nothing. Outputs are read from their start, or the last
+`BACKLOG_RECORDS` of each partition; readings from their end. Of the readings, only the newest of
+each rack is decoded, a few times a second: the floor plan shows a sample.
+"""
+
+import queue
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from threading import Event, Thread
+from typing import Self
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from dashboard.hub import Hub
+from dashboard.state import Received
+from events.settings import Settings
+from events.times import now_ms
+from events.topics import (
+    ACTION_COUNTS,
+    AD_ATTRIBUTION,
+    ALERTS,
+    ALL,
+    DEAD_LETTERS,
+    INCIDENTS,
+    RACK_READINGS,
+    RACK_TEMPERATURE,
+    USER_SESSIONS,
+    USER_TOTALS,
+)
+
+BACKLOG_RECORDS = 200_000
+READINGS_BACKLOG_RECORDS = 2_000
+BATCH_RECORDS = 5_000
+POLL_S = 0.1
+WATCH_S = 1.0
+REQUEST_S = 2.0
+RACKS_PER_SECOND = 1_000
+"""How many racks change at most; with more racks, each changes less often."""
+CLIENT = {
+    "log_level": 0,
+    "reconnect.backoff.ms": 100,
+    "reconnect.backoff.max.ms": 1_000,
+    "socket.connection.setup.timeout.ms": 3_000,
+}
+CONSUMER = CLIENT | {
+    "group.id": "dashboard",  # never joined, but the client requires one
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    # Few, larger responses: an alert waits for at most a tenth of a second.
+    "fetch.min.bytes": 65_536,
+    "fetch.wait.max.ms": 100,
+    "queued.min.messages": 10_000,
+    "queued.max.messages.kbytes": 4_096,
+    "fetch.max.bytes": 4_194_304,
+}
+
+
+class Feed:
+    """Feeds a hub from the broker until the context ends."""
+
+    def __init__(self, settings: Settings, hub: Hub, report: Callable[[str], None]) -> None:
+        self._settings, self._hub, self._report = settings, hub, report
+        self._names = {settings.topic(topic): topic.name for topic in ALL}
+        self._consumed = {
+            settings.topic(topic)
+            for topic in (
+                RACK_READINGS,
+                RACK_TEMPERATURE,
+                ALERTS,
+                AD_ATTRIBUTION,
+                ACTION_COUNTS,
+                USER_SESSIONS,
+                USER_TOTALS,
+                INCIDENTS,
+                DEAD_LETTERS,
+            )
+        } | {name for name, topic in self._names.items() if topic == "signal-statistics"}
+        self._new_partitions = queue.SimpleQueue[list[TopicPartition]]()
+        self._end = Event()
+        self._threads = [
+            Thread(target=self._guarded, args=(target,), name=name, daemon=True)
+            for name, target in (("consumer", self._consume), ("watch", self._watch))
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _guarded(self, target: Callable[[], None]) -> None:
+        try:
+            target()
+        except Exception as error:  # noqa: BLE001 - a dead thread must be seen in the process
+            self._report(f"reading the topics has ended: {error!r}")
+            self._hub.fail(f"reading the topics has ended: {error!r}")
+
+    def _consume(self) -> None:
+        newest: dict[bytes | None, Message] = {}
+        due_ms = 0
+        with closing(Consumer(CONSUMER | self._servers())) as consumer:
+            while not self._end.is_set():
+                while not self._new_partitions.empty():
+                    consumer.incremental_assign(self._new_partitions.get())
+                messages = consumer.consume(BATCH_RECORDS, timeout=POLL_S)
+                by_topic = defaultdict[str, list[Received]](list)
+                readings = self._settings.topic(RACK_READINGS)
+                for message in messages:
+                    if message.error() is not None:
+                        continue
+                    topic = message.topic()
+                    if topic == readings:
+                        newest[message.key()] = message
+                    else:
+                        by_topic[self._names[topic]].append(_received(message))
+                at_ms = now_ms()
+                if newest and at_ms >= due_ms:
+                    by_topic[RACK_READINGS.name] = [_received(each) for each in newest.values()]
+                    due_ms = at_ms + max(250, 1000 * len(newest) // RACKS_PER_SECOND)
+                    newest.clear()
+                with self._hub.state() as state:
+                    for name, records in by_topic.items():
+                        state.apply(name, records)
+                    state.publish_sections(at_ms)
+
+    def _watch(self) -> None:
+        """Ask for the topics and their ends once a second: they give counts and rates."""
+        admin = AdminClient(CLIENT | self._servers())
+        known = set[tuple[str, int]]()
+        while not self._end.wait(WATCH_S):
+            try:
+                partitions = self._partitions(admin)
+                ends = self._offsets(admin, partitions, OffsetSpec.latest())
+                new = [each for each in partitions if each not in known]
+                begins = self._offsets(admin, new, OffsetSpec.earliest()) if new else {}
+            except KafkaException:
+                with self._hub.state() as state:
+                    state.set_broker(reachable=False, now_ms=now_ms())
+                continue
+            known.update(new)
+            self._new_partitions.put(
+                [
+                    TopicPartition(topic, number, self._start(topic, begins, ends, number))
+                    for topic, number in new
+                    if topic in self._consumed
+                ]
+            )
+            counts = dict.fromkeys((self._names[topic] for topic, _ in partitions), 0)
+            for (topic, _), end in ends.items():
+                counts[self._names[topic]] += end
+            missing = [topic.name for topic in ALL if topic.name not in counts]
+            with self._hub.state() as state:
+                state.set_broker(reachable=True, now_ms=now_ms())
+                state.set_topics(counts, missing, now_ms())
+
+    def _start(
+        self,
+        topic: str,
+        begins: Mapping[tuple[str, int], int],
+        ends: Mapping[tuple[str, int], int],
+        number: int,
+    ) -> int:
+        backlog = (
+            READINGS_BACKLOG_RECORDS
+            if topic == self._settings.topic(RACK_READINGS)
+            else BACKLOG_RECORDS
+        )
+        return max(begins[topic, number], ends[topic, number] - backlog)
+
+    def _partitions(self, admin: AdminClient) -> list[tuple[str, int]]:
+        found = admin.list_topics(timeout=REQUEST_S).topics
+        return [
+            (name, number)
+            for name in self._names
+            if name in found and found[name].error is None
+            for number in found[name].partitions
+        ]
+
+    def _offsets(
+        self, admin: AdminClient, partitions: list[tuple[str, int]], spec: OffsetSpec
+    ) -> dict[tuple[str, int], int]:
+        if not partitions:
+            return {}
+        asked = {TopicPartition(topic, number): spec for topic, number in partitions}
+        futures = admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_S
+        )
+        return {
+            (partition.topic, partition.partition): future.result().offset
+            for partition, future in futures.items()
+        }
+
+    def _servers(self) -> dict[str, str]:
+        return {"bootstrap.servers": self._settings.kafka_bootstrap_servers}
+
+
+def _received(message: Message) -> Received:
+    return Received(message.key(), message.value(), message.timestamp()[1])

@@ -1,0 +1,81 @@
+"""Share the state between the thread that feeds it and the browsers that watch it.
+
+A browser has no queue: the hub knows the version that it last got, and gives it what changed since,
+however long it took to read. An update is encoded once for all browsers that have the same version.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+import msgspec
+
+from dashboard.state import State
+from events.times import now_ms
+
+TICK_S = 0.25
+"""The least time between two updates of a browser."""
+
+
+class Hub:
+    """The state behind a lock, and a signal to all browsers when it has changed."""
+
+    def __init__(self, state: State) -> None:
+        self._state, self._lock = state, Lock()
+        self._encoder = msgspec.json.Encoder(decimal_format="number")
+        self._encoded: dict[int, bytes] = {}
+        self._encoded_version = 0
+        self._changed = asyncio.Condition()
+        self.is_closed = False
+
+    @contextmanager
+    def state(self) -> Iterator[State]:
+        """Yield the state for as long as the context lasts; other threads wait."""
+        with self._lock:
+            yield self._state
+
+    def encode(self, value: object) -> bytes:
+        """Return a value as JSON."""
+        return self._encoder.encode(value)
+
+    async def run(self) -> None:
+        """Wake the browsers when something has changed, until the hub is closed."""
+        seen = 0
+        while not self.is_closed:
+            await asyncio.sleep(TICK_S)
+            if self._state.version != seen or self.is_closed:
+                seen = self._state.version
+                async with self._changed:
+                    self._changed.notify_all()
+
+    def close(self) -> None:
+        """End all streams."""
+        self.is_closed = True
+
+    async def wait_for_change(self, version: int, timeout_s: float) -> bool:
+        """Wait until the state is newer than a version; return False after the timeout."""
+        try:
+            async with asyncio.timeout(timeout_s), self._changed:
+                await self._changed.wait_for(
+                    lambda: self._state.version > version or self.is_closed
+                )
+        except TimeoutError:
+            return False
+        return True
+
+    def update_since(self, version: int) -> tuple[int, bytes]:
+        """Return the newest version, and what changed since another one as JSON.
+
+        The version 0 asks for everything.
+        """
+        with self._lock:
+            newest = self._state.version
+            if newest != self._encoded_version:
+                self._encoded.clear()
+                self._encoded_version = newest
+            encoded = self._encoded.get(version)
+            if encoded is None:
+                update = self._state.update_since(version, now_ms())
+                encoded = self._encoded[version] = self._encoder.encode(update)
+        return newest, encoded
