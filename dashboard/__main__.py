@@ -3,13 +3,10 @@
 from dashboard import run_command
 from events import cli
 
-app = cli.new_app("Show the racks, incidents, clickstream and pipeline on one live page.")
+app = cli.new_app(
+    "Show racks, incidents, clickstream and the pipeline itself on one live page in the browser."
+)
 app.add_typer(run_command.app)
-
-
-@app.callback()
-def main() -> None:
-    """Show the racks, incidents, clickstream and pipeline on one live page."""
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """Read the topics into the state: a thread that consumes, and one that asks for the topics' ends.
 
 The consumer belongs to no group and commits nothing. Outputs are read from their start, or the last
-`BACKLOG_RECORDS` of each partition; readings from their end. Of the readings, only the newest of
+`BACKLOG` of each partition; readings from their end. Of the readings, only the newest of
 each rack is decoded, a few times a second: the floor plan shows a sample.
 """
 
 import queue
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from threading import Event, Thread
 from typing import Self
@@ -16,11 +16,12 @@ from confluent_kafka import (
     Consumer,
     IsolationLevel,
     KafkaException,
-    Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from dashboard.drivers import read_drivers
 from dashboard.hub import Hub
 from dashboard.state import Received
 from events.settings import Settings
@@ -38,21 +39,27 @@ from events.topics import (
     USER_TOTALS,
 )
 
-BACKLOG_RECORDS = 200_000
-READINGS_BACKLOG_RECORDS = 2_000
+Partition = tuple[str, int]
+"""A topic's name on the broker, and a partition's number."""
+BACKLOG = 200_000
+"""So many of a partition's last records are read at the start."""
+READINGS_BACKLOG = 2_000
 BATCH_RECORDS = 5_000
 POLL_S = 0.1
 WATCH_S = 1.0
 REQUEST_S = 2.0
+FASTEST_READINGS_MS = 250
 RACKS_PER_SECOND = 1_000
 """How many racks change at most; with more racks, each changes less often."""
-CLIENT = {
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+CLIENT: dict[str, str | int | float | bool] = {
     "log_level": 0,
     "reconnect.backoff.ms": 100,
     "reconnect.backoff.max.ms": 1_000,
     "socket.connection.setup.timeout.ms": 3_000,
 }
-CONSUMER = CLIENT | {
+CONSUMER: dict[str, str | int | float | bool] = CLIENT | {
     "group.id": "dashboard",  # never joined, but the client requires one
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
@@ -110,78 +117,82 @@ class Feed:
             self._hub.fail(f"reading the topics has ended: {error!r}")
 
     def _consume(self) -> None:
-        newest: dict[bytes | None, Message] = {}
+        readings = self._settings.topic(RACK_READINGS)
+        newest_by_rack: dict[bytes | None, Received] = {}
         due_ms = 0
         with closing(Consumer(CONSUMER | self._servers())) as consumer:
             while not self._end.is_set():
                 while not self._new_partitions.empty():
                     consumer.incremental_assign(self._new_partitions.get())
-                messages = consumer.consume(BATCH_RECORDS, timeout=POLL_S)
                 by_topic = defaultdict[str, list[Received]](list)
-                readings = self._settings.topic(RACK_READINGS)
-                for message in messages:
-                    if message.error() is not None:
-                        continue
+                for message in consumer.consume(BATCH_RECORDS, timeout=POLL_S):
                     topic = message.topic()
+                    if message.error() is not None or topic is None:
+                        continue
+                    record = Received(message.key(), message.value(), message.timestamp()[1])
                     if topic == readings:
-                        newest[message.key()] = message
+                        newest_by_rack[record.key] = record
                     else:
-                        by_topic[self._names[topic]].append(_received(message))
+                        by_topic[self._names[topic]].append(record)
                 at_ms = now_ms()
-                if newest and at_ms >= due_ms:
-                    by_topic[RACK_READINGS.name] = [_received(each) for each in newest.values()]
-                    due_ms = at_ms + max(250, 1000 * len(newest) // RACKS_PER_SECOND)
-                    newest.clear()
+                if newest_by_rack and at_ms >= due_ms:
+                    by_topic[RACK_READINGS.name] = list(newest_by_rack.values())
+                    due_ms = at_ms + max(
+                        FASTEST_READINGS_MS, 1000 * len(newest_by_rack) // RACKS_PER_SECOND
+                    )
+                    newest_by_rack.clear()
                 with self._hub.state() as state:
                     for name, records in by_topic.items():
                         state.apply(name, records)
                     state.publish_sections(at_ms)
 
     def _watch(self) -> None:
-        """Ask for the topics and their ends once a second: they give counts and rates."""
+        """Ask once a second for the topics and their ends, and for the drivers' status files."""
         admin = AdminClient(CLIENT | self._servers())
-        known = set[tuple[str, int]]()
+        known = set[Partition]()
         while not self._end.wait(WATCH_S):
-            try:
-                partitions = self._partitions(admin)
-                ends = self._offsets(admin, partitions, OffsetSpec.latest())
-                new = [each for each in partitions if each not in known]
-                begins = self._offsets(admin, new, OffsetSpec.earliest()) if new else {}
-            except KafkaException:
-                with self._hub.state() as state:
-                    state.set_broker(reachable=False, now_ms=now_ms())
-                continue
-            known.update(new)
+            self._look_at_topics(admin, known)
+            drivers, queries = read_drivers(
+                self._settings.rackstream_home, self._settings.topic_prefix, now_ms()
+            )
+            with self._hub.state() as state:
+                state.set_drivers(drivers, queries)
+
+    def _look_at_topics(self, admin: AdminClient, known: set[Partition]) -> None:
+        try:
+            partitions = self._partitions(admin)
+            ends = self._offsets(admin, partitions, _LATEST)
+            new = [partition for partition in partitions if partition not in known]
+            begins = self._offsets(admin, new, _EARLIEST)
+        except KafkaException:
+            with self._hub.state() as state:
+                state.set_broker(reachable=False, now_ms=now_ms())
+            return
+        known.update(new)
+        consumed = [partition for partition in new if partition[0] in self._consumed]
+        if consumed:
             self._new_partitions.put(
                 [
-                    TopicPartition(topic, number, self._start(topic, begins, ends, number))
-                    for topic, number in new
-                    if topic in self._consumed
+                    TopicPartition(*partition, self._start(partition[0], begins[partition], end))
+                    for partition in consumed
+                    for end in (ends[partition],)
                 ]
             )
-            counts = dict.fromkeys((self._names[topic] for topic, _ in partitions), 0)
-            for (topic, _), end in ends.items():
-                counts[self._names[topic]] += end
-            missing = [topic.name for topic in ALL if topic.name not in counts]
-            with self._hub.state() as state:
-                state.set_broker(reachable=True, now_ms=now_ms())
-                state.set_topics(counts, missing, now_ms())
+        counts = dict.fromkeys((self._names[topic] for topic, _ in partitions), 0)
+        for (topic, _), end in ends.items():
+            counts[self._names[topic]] += end
+        missing = [topic.name for topic in ALL if topic.name not in counts]
+        at_ms = now_ms()
+        with self._hub.state() as state:
+            state.set_broker(reachable=True, now_ms=at_ms)
+            state.set_topics(counts, missing, at_ms)
 
-    def _start(
-        self,
-        topic: str,
-        begins: Mapping[tuple[str, int], int],
-        ends: Mapping[tuple[str, int], int],
-        number: int,
-    ) -> int:
-        backlog = (
-            READINGS_BACKLOG_RECORDS
-            if topic == self._settings.topic(RACK_READINGS)
-            else BACKLOG_RECORDS
-        )
-        return max(begins[topic, number], ends[topic, number] - backlog)
+    def _start(self, topic: str, begin: int, end: int) -> int:
+        """Return the offset from which a partition is read."""
+        is_readings = topic == self._settings.topic(RACK_READINGS)
+        return max(begin, end - (READINGS_BACKLOG if is_readings else BACKLOG))
 
-    def _partitions(self, admin: AdminClient) -> list[tuple[str, int]]:
+    def _partitions(self, admin: AdminClient) -> list[Partition]:
         found = admin.list_topics(timeout=REQUEST_S).topics
         return [
             (name, number)
@@ -191,8 +202,8 @@ class Feed:
         ]
 
     def _offsets(
-        self, admin: AdminClient, partitions: list[tuple[str, int]], spec: OffsetSpec
-    ) -> dict[tuple[str, int], int]:
+        self, admin: AdminClient, partitions: list[Partition], spec: OffsetSpec
+    ) -> dict[Partition, int]:
         if not partitions:
             return {}
         asked = {TopicPartition(topic, number): spec for topic, number in partitions}
@@ -204,9 +215,5 @@ class Feed:
             for partition, future in futures.items()
         }
 
-    def _servers(self) -> dict[str, str]:
+    def _servers(self) -> dict[str, str | int | float | bool]:
         return {"bootstrap.servers": self._settings.kafka_bootstrap_servers}
-
-
-def _received(message: Message) -> Received:
-    return Received(message.key(), message.value(), message.timestamp()[1])

@@ -27,6 +27,7 @@ class Hub:
         self._encoded: dict[int, bytes] = {}
         self._encoded_version = 0
         self._changed = asyncio.Condition()
+        self._failure: str | None = None
         self.is_closed = False
 
     @contextmanager
@@ -48,6 +49,18 @@ class Hub:
                 seen = self._state.version
                 async with self._changed:
                     self._changed.notify_all()
+
+    def fail(self, sentence: str) -> None:
+        """Note that what feeds the state has ended."""
+        self._failure = sentence
+
+    def problem(self) -> str | None:
+        """Return a sentence on what is wrong, or None."""
+        if self._failure is not None:
+            return self._failure
+        if not self._state.is_broker_reachable:
+            return f"The broker at {self._state.servers} does not answer."
+        return None
 
     def close(self) -> None:
         """End all streams."""

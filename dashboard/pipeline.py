@@ -50,11 +50,9 @@ class Pipeline:
         """How many dead letters were counted."""
         return self._dead_letters.total()
 
-    def set_queries(self, drivers: Sequence[DriverView], queries: Sequence[QueryView]) -> bool:
-        """Take what the drivers say about themselves; return whether that is news."""
-        is_news = (self._drivers, self._queries) != (drivers, queries)
+    def set_queries(self, drivers: Sequence[DriverView], queries: Sequence[QueryView]) -> None:
+        """Take what the drivers say about themselves and their queries."""
         self._drivers, self._queries = drivers, queries
-        return is_news
 
     def view(self, now_ms: int) -> PipelineView:
         """Return what a browser shows."""

@@ -1,7 +1,10 @@
-"""The command `run`, which serves the page."""
+"""The commands `run`, which serves the page, and `health`, which asks it whether it works."""
 
 import asyncio
+import errno
+import http.client
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,49 +12,161 @@ import typer
 import uvicorn
 
 from dashboard.app import new_app
+from dashboard.commands import CommandPublisher
 from dashboard.feed import Feed
 from dashboard.hub import Hub
+from dashboard.server import MAX_HEADER_BYTES, LimitedProtocol
 from dashboard.state import State
 from events import settings
+from events.cli import UserFacingError
 from events.inventory import read_inventory
+from events.settings import Settings
 from events.times import now_ms
 
 DEFAULT_PORT = 8000
+LOOPBACK = "127.0.0.1"
+KEEP_ALIVE_S = 5
+END_S = 1
+"""How long streams may take to end after Ctrl-C."""
 
 app = typer.Typer()
 
 
 @app.command()
 def run(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port.")] = DEFAULT_PORT,
+    host: Annotated[
+        str,
+        typer.Option(help="The address to listen on; the default serves this machine only."),
+    ] = LOOPBACK,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help=f"The port; by default {DEFAULT_PORT}, or a free one if that is in use.",
+            show_default=False,
+        ),
+    ] = None,
     inventory: Annotated[
-        Path | None, typer.Option(help="The racks with their thresholds.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="The file with all racks and their thresholds; without it, racks show from their "
+            "first reading.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A name, beside localhost, under which browsers reach it. Repeat it for more.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
-    """Serve the live page until Ctrl-C."""
+    """Serve the live page until Ctrl-C.
+
+    It has no login: whoever reaches it can read everything, and acknowledge and silence alerts.
+    See docs/dashboard.md.
+    """
     shared = settings.load()
     racks = read_inventory(inventory) if inventory else []
-    listener = socket.create_server((host, port))
-    asyncio.run(_serve(shared, racks, listener))
+    with listen(host, port) as listener:
+        hub = Hub(State(shared.kafka_bootstrap_servers, racks, now_ms()))
+        asyncio.run(_serve(shared, hub, listener, allow_host or ()))
 
 
-async def _serve(shared, racks, listener) -> None:
-    hub = Hub(State(shared.kafka_bootstrap_servers, racks, now_ms()))
+async def _serve(
+    shared: Settings, hub: Hub, listener: socket.socket, allowed_hosts: Sequence[str]
+) -> None:
     config = uvicorn.Config(
-        new_app(hub),
-        http="h11",
+        new_app(hub, CommandPublisher(shared), allowed_hosts),
+        http=LimitedProtocol,
         ws="none",
         lifespan="off",
         log_level="warning",
-        timeout_graceful_shutdown=1,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=END_S,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
-    server = uvicorn.Server(config)
-    with Feed(shared, hub, lambda message: typer.echo(f"dashboard: {message}", err=True)):
+    server = _Server(config, hub)
+    with Feed(shared, hub, _report):
         ticker = asyncio.create_task(hub.run())
-        typer.echo(
-            f"dashboard: http://{listener.getsockname()[0]}:{listener.getsockname()[1]}/", err=True
-        )
+        _report(f"Open {address(listener)} (Ctrl-C ends it).")
         await server.serve([listener])
         hub.close()
         await ticker
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams first, as the server waits for them."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End all connections."""
+        self._hub.close()
+        await super().shutdown(sockets)
+
+
+def listen(host: str, port: int | None) -> socket.socket:
+    """Return a listening socket; raise `UserFacingError` when the wanted port is taken.
+
+    Without a port it takes the default, or a free one with a message.
+    """
+    try:
+        return _bind(host, DEFAULT_PORT if port is None else port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise UserFacingError(
+                f"the dashboard cannot listen on {host} ({error.strerror}): check --host and "
+                "--port."
+            ) from None
+        if port is not None:
+            raise UserFacingError(
+                f"port {port} of {host} is in use: end what uses it, or choose another --port."
+            ) from None
+    listener = _bind(host, 0)
+    _report(f"Port {DEFAULT_PORT} is in use, so the dashboard uses {listener.getsockname()[1]}.")
+    return listener
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=128)
+
+
+def address(listener: socket.socket) -> str:
+    """Return the URL of the page for a browser on this machine."""
+    host, port = listener.getsockname()[:2]
+    name = "localhost" if host in (LOOPBACK, "0.0.0.0", "::", "::1") else host  # noqa: S104
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
+
+
+@app.command()
+def health(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Its port.")] = DEFAULT_PORT,
+) -> None:
+    """Ask the dashboard on this machine whether it works; exit with 1 and a sentence if not."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
+    try:
+        connection.request("GET", "/health")
+        response = connection.getresponse()
+        answer = response.read().decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException) as error:
+        raise UserFacingError(
+            f"no dashboard answers on port {port} ({error}): start one with `python -m dashboard "
+            "run`."
+        ) from None
+    finally:
+        connection.close()
+    if response.status != http.HTTPStatus.OK:
+        raise UserFacingError(f"the dashboard is unhealthy: {answer}")
+    typer.echo(answer)
+
+
+def _report(message: str) -> None:
+    typer.echo(f"dashboard: {message}", err=True)

@@ -18,7 +18,9 @@ from dashboard.pipeline import Pipeline
 from dashboard.views import (
     BrokerView,
     DeadLettersView,
+    DriverView,
     LimitsView,
+    QueryView,
     RackDetails,
     RackView,
     ShownDeadLetter,
@@ -249,8 +251,9 @@ class State:
                 section.version, section.is_dirty = self.version, False
                 section.published_ms = now_ms
 
-    def pipeline_changed(self) -> None:
-        """Note that the pipeline's part has changed."""
+    def set_drivers(self, drivers: Sequence[DriverView], queries: Sequence[QueryView]) -> None:
+        """Take what the drivers say about themselves and their queries."""
+        self.pipeline.set_queries(drivers, queries)
         self._changed("pipeline")
 
     def _changed(self, section: str) -> None:
@@ -491,6 +494,11 @@ class State:
         return subject in self._racks or any(
             rack.view.site_id == subject for rack in self._racks.values()
         )
+
+    @property
+    def servers(self) -> str:
+        """The broker's address."""
+        return self._broker.servers
 
     @property
     def is_broker_reachable(self) -> bool:

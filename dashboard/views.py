@@ -1,7 +1,6 @@
 """What a browser receives, as JSON: a snapshot of everything, then updates of what changed."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -194,15 +193,3 @@ class DeadLettersView(Struct, kw_only=True):
 
     dead_letters: list[ShownDeadLetter]
     count: int
-
-
-class CommandRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a browser asks alerting to do."""
-
-    command: Literal["ack", "silence", "unsilence"]
-    rule: str
-    subject: str
-    until: str | None = None
-    alert_id: str | None = None
-    severity: str | None = None
-    by: str | None = None

@@ -26,6 +26,7 @@ from demo.verdict import Actual, Truth, compare_outputs
 from events.catalog import RULE_JOBS, JobName
 from events.cli import UserFacingError
 from events.constants import LOST_SIGNAL_WATERMARK
+from events.driver_status import PROGRAM, DriverStatus
 from events.inventory import read_inventory, write_inventory
 from events.rules import Rules, read_rules
 from events.settings import Settings
@@ -33,7 +34,6 @@ from events.status_file import find_statuses
 from events.times import duration_ms, to_ms
 from jars.java import QUICK_JAVA
 from producer.scenario import Scenario
-from spark_jobs.runtime.status import PROGRAM, DriverStatus
 from spark_jobs.runtime.triggers import Trigger
 
 DEFAULT_PORT = 9092
