@@ -1,0 +1,83 @@
+/** The clickstream: impressions and clicks, time to click, actions, sessions and totals. */
+
+import { histogram, lineChart, showBars } from './charts.js';
+import { byId, el, scrollingTable, setShown, showFigure, syncList } from './dom.js';
+import { count, idElement, money, percent, timeElement } from './format.js';
+
+const ROWS = 5;
+
+let store;
+let perMinute;
+let toClick;
+let sessions;
+let totals;
+
+/** Prepare the charts and tables. */
+export function initClickstream(theStore) {
+  store = theStore;
+  perMinute = lineChart({ title: 'Per minute', names: ['impressions', 'clicks'], height: 150,
+    format: count });
+  toClick = histogram({ title: 'Time to click', columns: ['Time', 'Clicks'], height: 150 });
+  sessions = scrollingTable('Last sessions',
+    ['User', 'Session', ['Actions', 'number'], ['Amount', 'number']]);
+  totals = scrollingTable('Highest totals',
+    ['User', ['Purchases', 'number'], ['Amount', 'number']]);
+  byId('clicks-per-minute').append(perMinute.figure);
+  byId('time-to-click').append(toClick.figure);
+  byId('sessions').append(sessions.region);
+  byId('totals').append(totals.region);
+}
+
+/** Draw the clickstream if it changed. */
+export function updateClickstream(changes) {
+  if (!changes.has('clickstream')) return;
+  const data = store.sections.clickstream;
+  setShown(byId('clickstream-body'), Boolean(data));
+  setShown(byId('clickstream-empty'), !data);
+  if (!data) return;
+  for (const name of ['impressions', 'clicks', 'clicked', 'unclicked', 'sessions', 'totals']) {
+    showFigure(name, data[name], count(data[name]));
+  }
+  showFigure('amount_total', data.amount_total, money(data.amount_total));
+  const decided = data.clicked + data.unclicked;
+  showFigure('click_share', '', `${percent(data.clicked, decided)} of those decided`);
+  const minutes = data.per_minute ?? [];
+  perMinute.render({ series: [1, 2].map((column) => minutes.map((row) => [row[0], row[column]])) });
+  toClick.render(histogramBars(data.seconds_to_click));
+  const actions = Object.entries(data.actions ?? {}).sort();
+  showBars(byId('actions'), actions.map(([name, value]) => ({ name, value, text: count(value) })));
+  setShown(byId('actions-empty'), actions.length === 0);
+  fill(sessions, data.last_sessions?.slice(0, ROWS) ?? [], sessionCells);
+  fill(totals, data.top_totals?.slice(0, ROWS) ?? [], totalCells);
+}
+
+function fill({ body }, rows, cells) {
+  syncList(body, rows, JSON.stringify, (row) => el('tr', {}, ...cells(row)), () => {});
+}
+
+function sessionCells(row) {
+  return [el('th', { scope: 'row' }, idElement(row.user_id)),
+    el('td', {}, timeElement(row.session_start), ' to ', timeElement(row.session_end)),
+    el('td', { class: 'number' }, count(row.action_count)),
+    el('td', { class: 'number' }, money(row.amount_total))];
+}
+
+function totalCells(row) {
+  return [el('th', { scope: 'row' }, idElement(row.user_id)),
+    el('td', { class: 'number' }, count(row.purchase_count)),
+    el('td', { class: 'number' }, money(row.amount_total))];
+}
+
+/** Return the bars of a histogram whose bounds are upper bounds in seconds. */
+function histogramBars(buckets) {
+  if (!buckets) return [];
+  const { bounds, counts } = buckets;
+  const last = shortSeconds(bounds.at(-1));
+  return counts.map((value, index) => ({
+    label: index < bounds.length ? `≤ ${shortSeconds(bounds[index])}` : `> ${last}`, value }));
+}
+
+function shortSeconds(seconds) {
+  if (seconds < 60) return `${seconds} s`;
+  return seconds < 3600 ? `${+(seconds / 60).toFixed(1)} min` : `${+(seconds / 3600).toFixed(1)} h`;
+}

@@ -1,0 +1,90 @@
+/** Dead letters: how many for which reason, and on demand the last ones with their record. */
+
+import { errorOf } from './commands.js';
+import { byId, el, setShown, setText, syncList } from './dom.js';
+import { bytes, count, timeElement, visible } from './format.js';
+
+const REFRESH_MS = 2000;
+const SHOWN_CHARACTERS = 2000;
+
+let store;
+let loadedCount = null;
+let loadedAt = -Infinity;
+let loading = false;
+
+/** Prepare the list, which is loaded when it is opened. */
+export function initDeadLetters(theStore) {
+  store = theStore;
+  byId('dead-letters').addEventListener('toggle', load);
+}
+
+/** Draw the reasons, and load the open list again when there are more. */
+export function updateDeadLetters(changes) {
+  const data = store.sections.pipeline;
+  if (!data || !(changes.has('pipeline') || changes.tick)) return;
+  const reasons = Object.entries(data.dead_letters_by_reason ?? {}).sort();
+  setText(byId('dead-letter-reasons'), reasons.length === 0 ? ''
+    : reasons.map(([reason, number]) => `${count(number)} ${reason}`).join(', '));
+  setShown(byId('dead-letters'), data.dead_letters > 0);
+  if (byId('dead-letters').open && data.dead_letters !== loadedCount) load();
+}
+
+async function load() {
+  if (!byId('dead-letters').open || loading || performance.now() - loadedAt < REFRESH_MS) return;
+  loading = true;
+  const problem = byId('dead-letters-error');
+  const number = store.sections.pipeline?.dead_letters;
+  try {
+    const response = await fetch('/api/dead-letters');
+    if (!response.ok) throw new Error(await errorOf(response));
+    const body = await response.json();
+    show(Array.isArray(body) ? body : body.dead_letters);
+    loadedCount = number;
+    setText(problem, '');
+  } catch (error) {
+    setText(problem, error instanceof TypeError
+      ? 'The dashboard’s server does not answer.' : error.message);
+  } finally {
+    loading = false;
+    loadedAt = performance.now();
+  }
+}
+
+const positionOf = (letter) => `${letter.source_topic}-${letter.partition} @ ${letter.offset}`;
+
+function show(letters) {
+  syncList(byId('dead-letters-list'), letters, positionOf, create, () => {});
+}
+
+function create(letter) {
+  const node = el('details', {},
+    el('summary', {}, el('span', { class: 'tag' }, letter.reason), ' ',
+      el('code', {}, positionOf(letter)), ' ', timeElement(letter.seen_time)));
+  node.addEventListener('toggle', () => {
+    if (node.children.length === 1) node.append(...details(letter));
+  });
+  return el('li', {}, node);
+}
+
+function details(letter) {
+  const isText = letter.value !== null;
+  const value = visible(isText ? letter.value : letter.value_base64 ?? '');
+  const record = el('pre', { class: 'record', tabindex: 0, role: 'region',
+    'aria-label': `Record ${positionOf(letter)}` }, value.slice(0, SHOWN_CHARACTERS));
+  const parts = [
+    el('p', { class: 'letter-error' }, letter.error),
+    el('p', { class: 'facts' }, `${isText ? 'The record' : 'The record, not UTF-8, in Base64'}, `
+      + `${bytes(letter.value_size)}:`),
+    record,
+  ];
+  if (value.length > SHOWN_CHARACTERS) {
+    const more = el('button', { type: 'button' }, `Show all ${count(value.length)} characters`);
+    more.addEventListener('click', () => {
+      setText(record, value);
+      record.focus();
+      more.remove();
+    });
+    parts.push(more);
+  }
+  return parts;
+}

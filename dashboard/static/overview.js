@@ -1,0 +1,121 @@
+/** The figures at the top, the state of the connection, and the banner when something is away. */
+
+import { byId, setAttribute, setShown, setText, showFigure } from './dom.js';
+import { celsius, clock, count, decimal, duration, setId } from './format.js';
+import { isOpen } from './store.js';
+
+/** After how long without a message the page says that it is stale. */
+const STALE_AFTER_MS = 5000;
+const SAY_RECOVERED_MS = 5000;
+
+let store;
+let connected = false;
+let recoveredAt = -Infinity;
+
+/** Prepare the overview; `open(rackId)` opens a rack. */
+export function initOverview(theStore, open) {
+  store = theStore;
+  byId('hottest').addEventListener('click', () => open(byId('hottest').dataset.rack));
+}
+
+/** Note whether the connection to the server works. */
+export function setConnected(value) {
+  connected = value;
+}
+
+/** Draw the overview. */
+export function updateOverview(changes) {
+  showConnection();
+  if (changes.has('broker') || changes.tick) showBanner();
+  if (changes.tick || changes.everything) {
+    showRacks();
+    showIncidents();
+  }
+  if (changes.has('pipeline') && store.sections.pipeline) showPipeline(store.sections.pipeline);
+}
+
+function showConnection() {
+  const age = performance.now() - store.lastMessageAt;
+  const state = connected ? (age > STALE_AFTER_MS ? 'stale' : 'live') : 'lost';
+  const pill = byId('connection');
+  setAttribute(pill, 'data-state', state);
+  document.body.classList.toggle('stale', store.received && age > STALE_AFTER_MS);
+  const ago = Number.isFinite(age) ? `no update for ${duration(age)}` : 'connecting';
+  setText(pill.lastElementChild, { live: 'Live', stale: `Stale: ${ago}`,
+    lost: store.received ? `Connection lost: ${ago}` : 'Connecting …' }[state]);
+}
+
+/** Say that the broker or the server is away, and for a moment that it is back. */
+function showBanner() {
+  const banner = byId('banner');
+  const { broker } = store.sections;
+  const age = performance.now() - store.lastMessageAt;
+  let text = '';
+  let kind = 'away';
+  if (!connected && store.received && age > STALE_AFTER_MS / 2) {
+    text = `The dashboard’s server has not answered for ${duration(age)}. `
+      + 'The page shows the last known state and keeps trying to connect.';
+  } else if (broker?.reachable === false) {
+    text = `The Kafka broker has not answered since ${clock(broker.since_ms)}. The page shows the `
+      + 'last known state and continues by itself when the broker is back.';
+  } else if (banner.dataset.kind === 'away' && !banner.hidden) {
+    recoveredAt = performance.now();
+  }
+  if (text === '' && performance.now() - recoveredAt < SAY_RECOVERED_MS) {
+    kind = 'back';
+    text = 'The connection is back. The page is live again.';
+  }
+  setAttribute(banner, 'data-kind', kind);
+  setText(banner.lastElementChild, text);
+  setShown(banner, text !== '');
+}
+
+function showRacks() {
+  let warning = 0;
+  let stale = 0;
+  let hottest = null;
+  for (const rack of store.racks.values()) {
+    if (rack.state === 'WARNING') warning++;
+    if (store.isStale(rack)) stale++;
+    else if (hottest === null || rack.temperature_c > hottest.temperature_c) hottest = rack;
+  }
+  showFigure('racks', store.racks.size, count(store.racks.size));
+  showFigure('stale', stale,
+    stale > 0 ? `${count(stale)} stale` : 'all with recent readings');
+  showFigure('warning', warning, count(warning));
+  byId('stat-warning').classList.toggle('alarming', warning > 0);
+  setText(byId('figure-warning-note'), warning > 0
+    ? `${decimal((100 * warning) / store.racks.size, 0)} % of all racks` : 'all racks are normal');
+  setShown(byId('hottest'), hottest !== null);
+  if (hottest === null) return;
+  showFigure('hottest', hottest.temperature_c, celsius(hottest.temperature_c));
+  setId(byId('hottest').firstElementChild, hottest.rack_id);
+  byId('hottest').dataset.rack = hottest.rack_id;
+}
+
+function showIncidents() {
+  let critical = 0;
+  let open = 0;
+  let firing = 0;
+  for (const incident of store.incidents.values()) {
+    if (!isOpen(incident)) continue;
+    open++;
+    if (incident.status === 'firing') firing++;
+    if (incident.severity === 'critical') critical++;
+  }
+  showFigure('incidents', open, count(open));
+  byId('stat-incidents').classList.toggle('alarming', firing > 0);
+  setText(byId('figure-incidents-note'), open === 0 ? 'nothing to do'
+    : `${count(firing)} firing${critical > 0 ? `, ${count(critical)} critical` : ''}`);
+}
+
+function showPipeline({ rates, latency_ms: latency }) {
+  const last = rates?.in?.at(-1)?.[1];
+  showFigure('rate_in', last, `${count(last)}/s`);
+  setText(byId('figure-rate-note'), `${count(rates?.out?.at(-1)?.[1])}/s out`);
+  const measured = latency?.count > 0;
+  showFigure('latency_p99', measured ? latency.p99 : null,
+    measured ? `${count(latency.p99)} ms` : '–');
+  setText(byId('figure-latency-note'), measured
+    ? `p50 ${count(latency.p50)} ms` : 'no alert in the last minute');
+}
