@@ -96,11 +96,10 @@ class Streams:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a stream until the browser leaves or the hub is closed."""
-        if self._open >= MAX_STREAMS:
+        if self._hub.watching >= MAX_STREAMS:
             refusal = refuse(
                 503,
                 f"The dashboard already has {MAX_STREAMS} pages open: close one and try again.",
@@ -108,11 +107,11 @@ class Streams:
             )
             await refusal(scope, receive, send)
             return
-        self._open += 1
+        self._hub.watching += 1
         try:
             await self._serve(receive, send)
         finally:
-            self._open -= 1
+            self._hub.watching -= 1
 
     async def _serve(self, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(_disconnected(receive))
@@ -127,14 +126,14 @@ class Streams:
     async def _send_updates(self, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        version, data = self._hub.update_since(0)
-        await _send(send, b"retry: 1000\nevent: snapshot\ndata: " + data + b"\n\n")
+        version, event = self._hub.update_since(0)
+        await _send(send, b"retry: 1000\n" + event)
         while not self._hub.is_closed:
-            if await self._hub.wait_for_change(version, IDLE_S):
-                version, data = self._hub.update_since(version)
-                await _send(send, b"event: update\ndata: " + data + b"\n\n")
-            else:
+            if not await self._hub.wait_for_change(version, IDLE_S):
                 await _send(send, b": nothing new\n\n")
+            elif not self._hub.is_closed:
+                version, event = self._hub.update_since(version)
+                await _send(send, event)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

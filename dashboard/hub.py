@@ -24,11 +24,13 @@ class Hub:
     def __init__(self, state: State) -> None:
         self._state, self._lock = state, Lock()
         self._encoder = msgspec.json.Encoder(decimal_format="number")
-        self._encoded: dict[int, bytes] = {}
-        self._encoded_version = 0
+        self._events: dict[int, bytes] = {}
+        self._events_version = 0
         self._changed = asyncio.Condition()
         self._failure: str | None = None
         self.is_closed = False
+        self.watching = 0
+        """How many streams are open."""
 
     @contextmanager
     def state(self) -> Iterator[State]:
@@ -78,17 +80,19 @@ class Hub:
         return True
 
     def update_since(self, version: int) -> tuple[int, bytes]:
-        """Return the newest version, and what changed since another one as JSON.
+        """Return the newest version, and the event that brings a browser from another one to it.
 
         The version 0 asks for everything.
         """
         with self._lock:
             newest = self._state.version
-            if newest != self._encoded_version:
-                self._encoded.clear()
-                self._encoded_version = newest
-            encoded = self._encoded.get(version)
-            if encoded is None:
+            if newest != self._events_version:
+                self._events.clear()
+                self._events_version = newest
+            event = self._events.get(version)
+            if event is None:
                 update = self._state.update_since(version, now_ms())
-                encoded = self._encoded[version] = self._encoder.encode(update)
-        return newest, encoded
+                name = b"snapshot" if update.is_snapshot else b"update"
+                data = self._encoder.encode(update)
+                event = self._events[version] = b"event: %b\ndata: %b\n\n" % (name, data)
+        return newest, event

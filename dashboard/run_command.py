@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import uvicorn
 
 from dashboard.app import new_app
 from dashboard.commands import CommandPublisher
 from dashboard.feed import Feed
 from dashboard.hub import Hub
-from dashboard.server import MAX_HEADER_BYTES, LimitedProtocol
+from dashboard.server import new_server
 from dashboard.state import State
 from events import settings
 from events.cli import UserFacingError
@@ -25,9 +24,8 @@ from events.times import now_ms
 
 DEFAULT_PORT = 8000
 LOOPBACK = "127.0.0.1"
-KEEP_ALIVE_S = 5
-END_S = 1
-"""How long streams may take to end after Ctrl-C."""
+SEND_BUFFER_BYTES = 65_536
+"""Per connection in the kernel, which by default keeps megabytes for a browser that never reads."""
 
 app = typer.Typer()
 
@@ -78,38 +76,13 @@ def run(
 async def _serve(
     shared: Settings, hub: Hub, listener: socket.socket, allowed_hosts: Sequence[str]
 ) -> None:
-    config = uvicorn.Config(
-        new_app(hub, CommandPublisher(shared), allowed_hosts),
-        http=LimitedProtocol,
-        ws="none",
-        lifespan="off",
-        log_level="warning",
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=END_S,
-        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-    )
-    server = _Server(config, hub)
+    server = new_server(new_app(hub, CommandPublisher(shared), allowed_hosts), hub)
     with Feed(shared, hub, _report):
         ticker = asyncio.create_task(hub.run())
         _report(f"Open {address(listener)} (Ctrl-C ends it).")
         await server.serve([listener])
         hub.close()
         await ticker
-
-
-class _Server(uvicorn.Server):
-    """Ends the streams first, as the server waits for them."""
-
-    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
-        super().__init__(config)
-        self._hub = hub
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End all connections."""
-        self._hub.close()
-        await super().shutdown(sockets)
 
 
 def listen(host: str, port: int | None) -> socket.socket:
@@ -136,7 +109,9 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=128)
+    listener = socket.create_server((host, port), family=family, backlog=128)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    return listener
 
 
 def address(listener: socket.socket) -> str:

@@ -1,16 +1,24 @@
-"""Limit what a connection may cost: how many there are, how long they may idle or not read.
+"""The HTTP server, with limits: how many connections, how long they may idle or not read.
 
 uvicorn waits without an end for a request's headers, and for a browser that does not read.
 """
 
 import asyncio
+import socket
 from typing import Any
 
 import h11
+import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from dashboard.hub import Hub
 
 MAX_CONNECTIONS = 400
 MAX_HEADER_BYTES = 16_384
+KEEP_ALIVE_S = 5
+END_S = 1
+"""How long connections may take to end after Ctrl-C."""
 HEADER_TIMEOUT_S = 10.0
 """How long a connection may take to send the headers of a request."""
 STALL_TIMEOUT_S = 30.0
@@ -20,6 +28,36 @@ _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n"
     b"content-length: %d\r\n\r\n%b" % (len(_REFUSAL_BODY), _REFUSAL_BODY)
 )
+
+
+def new_server(app: ASGIApp, hub: Hub) -> uvicorn.Server:
+    """Return a server for the application that shows a hub's state."""
+    config = uvicorn.Config(
+        app,
+        http=LimitedProtocol,
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=END_S,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+    )
+    return _Server(config, hub)
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams first, as the server waits for them."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+        super().__init__(config)
+        self._hub = hub
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End all connections."""
+        self._hub.close()
+        await super().shutdown(sockets)
 
 
 class LimitedProtocol(H11Protocol):

@@ -6,7 +6,7 @@ time: whoever calls it says what time it is.
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -213,6 +213,11 @@ class State:
                         threshold_c=rack.threshold_c,
                     )
                 )
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The names of the topics that `apply` takes."""
+        return self._take.keys()
 
     # What comes in.
 
@@ -426,7 +431,7 @@ class State:
         if version < self._forgot_removed:
             version = 0
         everything = version == 0
-        update = Update(version=self.version, server_time_ms=now_ms)
+        update = Update(version=self.version, server_time_ms=now_ms, is_snapshot=everything)
         if everything or self._broker_version > version:
             update.broker = self._broker
         racks = [rack.view for rack in self._racks.values() if everything or rack.version > version]

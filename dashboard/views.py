@@ -151,6 +151,7 @@ class Update(Struct, kw_only=True, omit_defaults=True):
 
     version: int
     server_time_ms: int
+    is_snapshot: bool = False
     broker: BrokerView | UnsetType = UNSET
     racks: list[RackView] | UnsetType = UNSET
     incidents: list[Incident] | UnsetType = UNSET
