@@ -23,8 +23,8 @@ STATIC = Path(__file__).parent / "static"
 MAX_STREAMS = 200
 MAX_BODY_BYTES = 4096
 BODY_TIMEOUT_S = 5.0
-IDLE_S = 5.0
-"""How long a stream may be silent before it gets a comment, so that nobody thinks it is dead."""
+IDLE_S = 2.0
+"""How long a stream may be silent before it gets an empty update: the page sees that it lives."""
 CHUNK_BYTES = 16_384
 """A browser that does not read leaves at most a little more than this in memory."""
 NOT_CACHED = {"cache-control": "no-store"}
@@ -130,7 +130,7 @@ class Streams:
         await _send(send, b"retry: 1000\n" + event)
         while not self._hub.is_closed:
             if not await self._hub.wait_for_change(version, IDLE_S):
-                await _send(send, b": nothing new\n\n")
+                await _send(send, self._hub.heartbeat(version))
             elif not self._hub.is_closed:
                 version, event = self._hub.update_since(version)
                 await _send(send, event)

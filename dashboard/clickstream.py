@@ -32,7 +32,7 @@ class Clickstream:
         self._clicked_impressions = RecentIds(IDS_REMEMBERED)
         self._session_ids = RecentIds(IDS_REMEMBERED)
         self._attributed_clicks = self._clicked = self._unclicked = 0
-        self._click_counts = [0] * len(CLICK_BOUNDS_S)
+        self._click_counts = [0] * (len(CLICK_BOUNDS_S) + 1)
         self._final_actions: dict[str, int] = {}
         self._action_windows = BoundedDict[tuple[str, str, str], ActionCount](WINDOWS_REMEMBERED)
         self._sessions = 0
@@ -54,8 +54,7 @@ class Clickstream:
         self._attributed_clicks += 1
         self._clicked += self._clicked_impressions.add(row.impression_id)
         if row.seconds_to_click is not None:
-            place = bisect_left(CLICK_BOUNDS_S, row.seconds_to_click)
-            self._click_counts[min(place, len(CLICK_BOUNDS_S) - 1)] += 1
+            self._click_counts[bisect_left(CLICK_BOUNDS_S, row.seconds_to_click)] += 1
 
     def add_action_count(self, row: ActionCount) -> None:
         """Replace the count of an action in a window; ignore counts of users."""

@@ -12,6 +12,7 @@ from threading import Lock
 import msgspec
 
 from dashboard.state import State
+from dashboard.views import Update
 from events.times import now_ms
 
 TICK_S = 0.25
@@ -92,7 +93,13 @@ class Hub:
             event = self._events.get(version)
             if event is None:
                 update = self._state.update_since(version, now_ms())
-                name = b"snapshot" if update.is_snapshot else b"update"
-                data = self._encoder.encode(update)
-                event = self._events[version] = b"event: %b\ndata: %b\n\n" % (name, data)
+                event = self._events[version] = self._event(update)
         return newest, event
+
+    def heartbeat(self, version: int) -> bytes:
+        """Return the event that nothing has changed since a version."""
+        return self._event(Update(version=version, server_time_ms=now_ms()))
+
+    def _event(self, update: Update) -> bytes:
+        name = b"snapshot" if update.is_snapshot else b"update"
+        return b"event: %b\ndata: %b\n\n" % (name, self._encoder.encode(update))

@@ -265,17 +265,22 @@ class State:
         self._sections[section].is_dirty = True
 
     def _decoded(self, records: Iterable[Received], decoder: msgspec.json.Decoder[T]) -> list[T]:
+        return [value for _, value in self._with_records(records, decoder)]
+
+    def _with_records(
+        self, records: Iterable[Received], decoder: msgspec.json.Decoder[T]
+    ) -> list[tuple[Received, T]]:
         found = []
         for record in records:
             if record.value is not None:
                 try:
-                    found.append(decoder.decode(record.value))
+                    found.append((record, decoder.decode(record.value)))
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     self.unreadable += 1
         return found
 
     def _take_readings(self, records: Iterable[Received]) -> None:
-        for reading in self._decoded(records, _READING):
+        for record, reading in self._with_records(records, _READING):
             try:
                 time_ms = to_ms(reading.event_time)
             except ValueError:
@@ -291,7 +296,7 @@ class State:
                 reading.temperature_c,
                 reading.signal_strength,
             )
-            view.event_time_ms = time_ms
+            view.event_time_ms, view.append_time_ms = time_ms, record.append_ms
             rack.remember(time_ms, reading.temperature_c, reading.signal_strength)
 
     def _new_rack(self, reading: _Reading) -> _Rack | None:
@@ -362,16 +367,14 @@ class State:
                 _keep_newest(windows, start, record.value, WINDOWS_PER_RACK)
 
     def _take_alerts(self, records: Iterable[Received]) -> None:
-        for record in records:
-            for alert in self._decoded([record], _ALERT):
-                if self._alert_ids.add(alert.alert_id):
-                    self._alerts.append((alert.subject, record.value or b""))
-                    self._alert_counts[alert.rule] += 1
-                    self._changed("alerts")
-                    self.pipeline.add_latency(
-                        record.append_ms, record.append_ms - to_ms(alert.event_time)
-                    )
-                    self._changed("pipeline")
+        for record, alert in self._with_records(records, _ALERT):
+            if self._alert_ids.add(alert.alert_id):
+                self._alerts.append((alert.subject, record.value or b""))
+                self._alert_counts[alert.rule] += 1
+                self._changed("alerts")
+                self.pipeline.add_latency(
+                    record.append_ms, record.append_ms - to_ms(alert.event_time)
+                )
 
     def _take_attributions(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _ATTRIBUTION):

@@ -18,6 +18,7 @@ class RackView(Struct, kw_only=True):
     temperature_c: float | None = None
     signal_strength: float | None = None
     event_time_ms: int | None = None
+    append_time_ms: int | None = None
     state: State = "NORMAL"
     rules: list[str] = []
 
@@ -37,7 +38,7 @@ class WindowsView(Struct, kw_only=True):
 
 
 class HistogramView(Struct, kw_only=True):
-    """How many values lie above the bound before and at or below each bound."""
+    """How many values lie above the bound before and at or below each bound, then above all."""
 
     bounds: Sequence[int]
     counts: Sequence[int]
