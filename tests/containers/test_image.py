@@ -19,6 +19,7 @@ CONTEXT = (
     "submit.py",
     "alerting",
     "broker",
+    "dashboard",
     "demo",
     "events",
     "jars",
