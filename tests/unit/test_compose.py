@@ -211,10 +211,12 @@ def test_each_worker_alone_has_slots_and_memory_for_the_real_time_jobs() -> None
         assert int(offered[offered.index("--cores") + 1]) >= int(conf["spark.cores.max"])
         memory_mib = 1024 * int(offered[offered.index("--memory") + 1].removesuffix("g"))
         assert memory_mib >= executors * int(conf["spark.executor.memory"].removesuffix("m"))
-        # Executors write checkpoints and the archive; only the driver reads the inventory.
-        read_by_drivers = volumes(SERVICES["cluster-micro-batch"]).items()
-        assert read_by_drivers - volumes(SERVICES[name]).items() == {
-            ("/var/lib/rackstream/world", "world")
+        # Executors write checkpoints and the archive. Only the driver reads the inventory, and
+        # writes its status.
+        of_drivers = volumes(SERVICES["cluster-micro-batch"]).items()
+        assert of_drivers - volumes(SERVICES[name]).items() == {
+            ("/var/lib/rackstream/world", "world"),
+            ("/var/lib/rackstream/status", "status"),
         }
 
 
