@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from dashboard import DEFAULT_PORT
 from dashboard.app import new_app
 from dashboard.commands import CommandPublisher
 from dashboard.feed import Feed
@@ -22,7 +23,6 @@ from events.inventory import read_inventory
 from events.settings import Settings
 from events.times import now_ms
 
-DEFAULT_PORT = 8000
 LOOPBACK = "127.0.0.1"
 SEND_BUFFER_BYTES = 65_536
 """Per connection in the kernel, which by default keeps megabytes for a browser that never reads."""

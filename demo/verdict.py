@@ -75,7 +75,8 @@ class Actual:
 class Verdict:
     """The comparisons, the alerts' by rule, and what the scenario lacked to prove something.
 
-    Those that may be None were not made: of inputs, of distinct actions, and of the archive.
+    Those that may be None were not made: of inputs, of distinct actions, of the archive, and of the
+    dashboard.
     """
 
     alerts: Mapping[str, Comparison]
@@ -87,6 +88,7 @@ class Verdict:
     inputs: Comparison | None = None
     distinct: Comparison | None = None
     archived: Comparison | None = None
+    dashboard: Comparison | None = None
 
     @property
     def passed(self) -> bool:
@@ -108,6 +110,7 @@ class Verdict:
             **self.clickstream,
             "distinct actions": self.distinct,
             "archived records": self.archived,
+            "dashboard figures": self.dashboard,
         }
         return {name: compared for name, compared in rows.items() if compared is not None}
 
