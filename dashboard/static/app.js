@@ -31,28 +31,32 @@ const fleetWindows = rangeChart({ title: 'All racks: lowest, average, highest',
   columns: ['From', 'To', 'Readings', 'Lowest', 'Average', 'Highest'], height: 170,
   format: (value) => `${decimal(value, 0)}°` });
 
+/** Each draws its part of the page; it returns true when it has more for the next frame. */
+const views = [updateFloor, updateOverview, updateIncidents, updateRack, updateFleetWindows,
+  updateClickstream, updateSignals, updatePipeline, updateDeadLetters];
+
 function schedule() {
   if (isScheduled) return;
   isScheduled = true;
   requestAnimationFrame(draw);
 }
 
+/** Draw what changed; a view that fails is reported, and does not stop the others. */
 function draw() {
   isScheduled = false;
   const changes = store.takeChanges();
-  const hasMore = updateFloor(changes);
-  updateOverview(changes);
-  updateIncidents(changes);
-  updateRack(changes);
-  if (changes.has('windows')) showFleetWindows(store.sections.windows?.fleet ?? []);
-  updateClickstream(changes);
-  updateSignals(changes);
-  updatePipeline(changes);
-  updateDeadLetters(changes);
-  if (hasMore) schedule();
+  for (const update of views) {
+    try {
+      if (update(changes) === true) schedule();
+    } catch (error) {
+      reportError(error);
+    }
+  }
 }
 
-function showFleetWindows(records) {
+function updateFleetWindows(changes) {
+  if (!changes.has('windows')) return;
+  const records = store.sections.windows?.fleet ?? [];
   fleetWindows.render(records.map(windowBar));
   const last = records.at(-1);
   setText(byId('windows-facts'), last
@@ -73,7 +77,7 @@ function showTheme() {
 function showZone() {
   useUtc(isUtc);
   rewriteTimes();
-  setText(byId('zone'), isUtc ? 'Show local times' : 'Show UTC');
+  setText(byId('zone-other'), isUtc ? ', show local times' : ', show UTC');
   setText(byId('clock-zone'), zoneName());
   store.changes.everything = true;
   tick();

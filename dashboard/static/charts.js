@@ -48,7 +48,8 @@ const scale = ([low, high], [from, to]) => (value) => (
  */
 function frame({ title, columns, height = 160, draw, move = null, leave }) {
   const legend = el('span', { class: 'legend' });
-  const canvas = svg('svg', { role: 'img', height, class: 'plot' });
+  const canvas = svg('svg',
+    { role: 'img', height, class: 'plot', 'aria-label': title, hidden: '' });
   const empty = el('p', { class: 'empty' }, 'No data yet.');
   const { region, body } = scrollingTable(`${title}: values`, columns);
   const table = el('details', { class: 'values' }, el('summary', {}, 'Values as a table'), region);
@@ -80,7 +81,7 @@ function frame({ title, columns, height = 160, draw, move = null, leave }) {
   }).observe(figure);
   const show = (summary, newRows) => {
     rows = newRows;
-    setAttribute(canvas, 'display', rows.length > 0 ? null : 'none');
+    setAttribute(canvas, 'hidden', rows.length === 0);
     setShown(table, rows.length > 0);
     setShown(empty, rows.length === 0);
     setAttribute(canvas, 'aria-label', `${title}. ${summary}`);
@@ -151,7 +152,7 @@ export function lineChart({ title, names, format, height, fromZero = true, gap =
     const x = scale(span, [MARGIN.left, width - MARGIN.right]);
     const y = scale(domain, [height - MARGIN.bottom, MARGIN.top]);
     startDrawing(canvas, width, y, ticks(...domain, 3), (value) => format(value, true));
-    const marks = timeTicks(...span, Math.max(2, Math.floor(width / 110)));
+    const marks = timeTicks(...span, Math.max(3, Math.floor(width / 100)));
     for (const at of marks.values) {
       if (x(at) > MARGIN.left + 20 && x(at) < width - 30) {
         drawLabel(canvas, x(at), height, clock(at, marks.precision));

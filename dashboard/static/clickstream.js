@@ -2,12 +2,12 @@
 
 import { histogram, lineChart, showBars } from './charts.js';
 import { byId, el, scrollingTable, setShown, showFigure, syncList } from './dom.js';
-import { count, idElement, money, percent, timeElement } from './format.js';
+import { count, decimal, idElement, money, percent, timeElement } from './format.js';
 
 const ROWS = 5;
 
 let store;
-let perMinute;
+let arrivals;
 let toClick;
 let sessions;
 let totals;
@@ -15,14 +15,14 @@ let totals;
 /** Prepare the charts and tables. */
 export function initClickstream(theStore) {
   store = theStore;
-  perMinute = lineChart({ title: 'Per minute', names: ['impressions', 'clicks'], height: 150,
-    format: count });
+  arrivals = lineChart({ title: 'Arrivals per second', names: ['impressions', 'clicks'],
+    height: 150, format: (value) => decimal(value, value < 10 ? 1 : 0) });
   toClick = histogram({ title: 'Time to click', columns: ['Time', 'Clicks'], height: 150 });
   sessions = scrollingTable('Last sessions',
     ['User', 'Session', ['Actions', 'number'], ['Amount', 'number']]);
   totals = scrollingTable('Highest totals',
     ['User', ['Purchases', 'number'], ['Amount', 'number']]);
-  byId('clicks-per-minute').append(perMinute.figure);
+  byId('arrivals').append(arrivals.figure);
   byId('time-to-click').append(toClick.figure);
   byId('sessions').append(sessions.region);
   byId('totals').append(totals.region);
@@ -38,11 +38,11 @@ export function updateClickstream(changes) {
   for (const name of ['impressions', 'clicks', 'clicked', 'unclicked', 'sessions', 'totals']) {
     showFigure(name, data[name], count(data[name]));
   }
+  showFigure('attributed_clicks', data.attributed_clicks, count(data.attributed_clicks));
   showFigure('amount_total', data.amount_total, money(data.amount_total));
   const decided = data.clicked + data.unclicked;
   showFigure('click_share', '', `${percent(data.clicked, decided)} of those decided`);
-  const minutes = data.per_minute ?? [];
-  perMinute.render({ series: [1, 2].map((column) => minutes.map((row) => [row[0], row[column]])) });
+  showArrivals(data.arrivals);
   toClick.render(histogramBars(data.seconds_to_click));
   const actions = Object.entries(data.actions ?? {}).sort();
   showBars(byId('actions'), actions.map(([name, value]) => ({ name, value, text: count(value) })));
@@ -51,13 +51,19 @@ export function updateClickstream(changes) {
   fill(totals, data.top_totals?.slice(0, ROWS) ?? [], totalCells);
 }
 
+function showArrivals({ interval_s: interval, points }) {
+  arrivals.render({ series: [1, 2].map((column) => (
+    points.map((point) => [point[0], point[column] / interval]))) });
+}
+
 function fill({ body }, rows, cells) {
   syncList(body, rows, JSON.stringify, (row) => el('tr', {}, ...cells(row)), () => {});
 }
 
 function sessionCells(row) {
   return [el('th', { scope: 'row' }, idElement(row.user_id)),
-    el('td', {}, timeElement(row.session_start), ' to ', timeElement(row.session_end)),
+    el('td', {}, timeElement(row.session_start, 'minutes'), ' to ',
+      timeElement(row.session_end, 'minutes')),
     el('td', { class: 'number' }, count(row.action_count)),
     el('td', { class: 'number' }, money(row.amount_total))];
 }
@@ -69,12 +75,8 @@ function totalCells(row) {
 }
 
 /** Return the bars of a histogram whose bounds are upper bounds in seconds. */
-function histogramBars(buckets) {
-  if (!buckets) return [];
-  const { bounds, counts } = buckets;
-  const last = shortSeconds(bounds.at(-1));
-  return counts.map((value, index) => ({
-    label: index < bounds.length ? `≤ ${shortSeconds(bounds[index])}` : `> ${last}`, value }));
+function histogramBars({ bounds, counts }) {
+  return counts.map((value, index) => ({ label: `≤ ${shortSeconds(bounds[index])}`, value }));
 }
 
 function shortSeconds(seconds) {

@@ -38,7 +38,7 @@ async function load() {
     const response = await fetch('/api/dead-letters');
     if (!response.ok) throw new Error(await errorOf(response));
     const body = await response.json();
-    show(Array.isArray(body) ? body : body.dead_letters);
+    show(body.dead_letters);
     loadedCount = number;
     setText(problem, '');
   } catch (error) {
@@ -59,7 +59,8 @@ function show(letters) {
 function create(letter) {
   const node = el('details', {},
     el('summary', {}, el('span', { class: 'tag' }, letter.reason), ' ',
-      el('code', {}, positionOf(letter)), ' ', timeElement(letter.seen_time)));
+      el('code', {}, positionOf(letter)), ' ', timeElement(letter.seen_time), ' ',
+      el('span', { class: 'letter-error' }, visible(letter.error))));
   node.addEventListener('toggle', () => {
     if (node.children.length === 1) node.append(...details(letter));
   });
@@ -67,14 +68,15 @@ function create(letter) {
 }
 
 function details(letter) {
-  const isText = letter.value !== null;
-  const value = visible(isText ? letter.value : letter.value_base64 ?? '');
+  if (letter.value === null) {
+    return [el('p', { class: 'facts' }, `The record, ${bytes(letter.value_size)}, is not UTF-8.`)];
+  }
+  const value = visible(letter.value);
   const record = el('pre', { class: 'record', tabindex: 0, role: 'region',
     'aria-label': `Record ${positionOf(letter)}` }, value.slice(0, SHOWN_CHARACTERS));
   const parts = [
-    el('p', { class: 'letter-error' }, letter.error),
-    el('p', { class: 'facts' }, `${isText ? 'The record' : 'The record, not UTF-8, in Base64'}, `
-      + `${bytes(letter.value_size)}:`),
+    el('p', { class: 'facts' }, `The record, ${bytes(letter.value_size)}`
+      + `${letter.value_cut ? `, cut at ${count(letter.value.length)} characters` : ''}:`),
     record,
   ];
   if (value.length > SHOWN_CHARACTERS) {

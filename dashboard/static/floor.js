@@ -108,7 +108,8 @@ function createTile(rack) {
   const name = el('bdi', { class: 'tile-name' });
   const value = el('span', { class: 'tile-value' });
   const note = el('span', { class: 'tile-note' });
-  const node = el('button', { type: 'button', class: 'tile', tabindex: -1 },
+  const node = el('button', { type: 'button', class: 'tile', tabindex: -1,
+    'aria-label': rack.rack_id },
     name, value, el('span', { class: 'tile-state' }, el('span', { class: 'mark' }), note));
   node.dataset.rack = rack.rack_id;
   setId(name, rack.rack_id);
@@ -177,7 +178,8 @@ function updateTile(tile, rack) {
   const open = warning ? store.openIncidents(rack.rack_id) : [];
   const handled = open.length > 0 && open.every((incident) => incident.status !== 'firing');
   const state = warning ? (handled ? 'handled' : 'WARNING') : 'NORMAL';
-  const step = stale || ends === null ? -1 : stepOf(rack.temperature_c, ...ends);
+  const isKnown = Number.isFinite(rack.temperature_c);
+  const step = stale || !isKnown || ends === null ? -1 : stepOf(rack.temperature_c, ...ends);
   if (step !== tile.step) {
     tile.step = step;
     node.style.background = step < 0 ? '' : `var(--heat-${step})`;
@@ -197,9 +199,22 @@ function updateTile(tile, rack) {
   setAttribute(node, 'aria-label', `${rack.rack_id}, ${decimal(rack.temperature_c, digits)} °C, `
     + stateText(rack, words, stale, handled));
   if (dense) return;
-  setText(tile.value, `${decimal(rack.temperature_c)}°`);
-  setText(tile.note, words
-    ?? (stale ? `${duration(age)} old` : `of ${decimal(rack.threshold_c, 0)}°`));
+  // Three digits leave no room for a decimal.
+  const tenths = Math.abs(rack.temperature_c) < 99.95 ? 1 : 0;
+  setText(tile.value, isKnown ? `${decimal(rack.temperature_c, tenths)}°` : '–');
+  setText(tile.note, warning ? shortWords(rack.rules ?? []) : noteOf(rack, stale, age));
+}
+
+/** Return what stands on the tile of a normal rack. */
+function noteOf(rack, stale, age) {
+  if (!Number.isFinite(rack.temperature_c)) return 'no reading';
+  return stale ? `${duration(age)} old` : `of ${decimal(rack.threshold_c, 0)}°`;
+}
+
+/** Return what fits on a tile: the first rule's word, and how many more there are. */
+function shortWords([first, ...more]) {
+  if (first === undefined) return 'warning';
+  return more.length > 0 ? `${ruleWord(first)} +${more.length}` : ruleWord(first);
 }
 
 function stateText(rack, words, stale, handled) {
@@ -251,7 +266,10 @@ function point(node, focused) {
 function showReadout() {
   const rack = pointed && store.racks.get(pointed.rackId);
   const readout = byId('plan-readout');
-  setText(readout, rack ? pointed.node.getAttribute('aria-label')
+  const [id, words] = readout.children;
+  if (rack) setId(id, rack.rack_id);
+  setShown(id, Boolean(rack));
+  setText(words, rack ? pointed.node.getAttribute('aria-label').slice(rack.rack_id.length)
     : 'Arrow keys move between racks, Enter opens one.');
 }
 

@@ -3,7 +3,8 @@
 import { el, setAttribute, setText } from './dom.js';
 
 const LANGUAGE = 'en-GB';
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+/** Characters that cannot be seen but change what is seen: controls and marks of direction. */
+const INVISIBLE = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 let zone;
 let formats;
 
@@ -78,6 +79,7 @@ export function rewriteTimes() {
 
 /** Return a length of time: `8 s`, `3 min`, `2 h 5 min`. */
 export function duration(ms) {
+  if (!Number.isFinite(ms)) return '–';
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
   const minutes = Math.floor(seconds / 60);
@@ -132,8 +134,9 @@ export function visible(text) {
 /** Make an element show an id: isolated from its surroundings, the whole of it in the title. */
 export function setId(node, id) {
   const text = id ?? '';
-  setText(node, text.trim() === '' ? '(empty)' : text);
-  setAttribute(node, 'title', visible(text));
+  const shown = visible(text).replaceAll('\n', '⟨U+000A⟩');
+  setText(node, shown.trim() === '' ? '(empty)' : shown);
+  setAttribute(node, 'title', shown);
 }
 
 /** Create the element of an id. */

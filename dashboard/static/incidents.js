@@ -3,7 +3,7 @@
 import { noticeOf, sendCommand } from './commands.js';
 import { byId, el, setAttribute, setShown, setText, syncList } from './dom.js';
 import {
-  count, duration, idElement, plural, ruleName, setTime, toMs,
+  count, duration, idElement, plural, ruleName, setTime, toMs, visible,
 } from './format.js';
 import { incidentKey, isOpen } from './store.js';
 
@@ -140,10 +140,10 @@ export function createIncidentRow(incident) {
       parts.status, parts.severity),
     el('div', { class: 'incident-what' },
       el('p', { class: 'incident-title' }, el('strong', {}, ruleName(incident.rule)), ' ',
-        subjectOf(incident), ' ', siteOf(incident)),
+        subjectOf(incident)),
       parts.summary,
-      el('p', { class: 'incident-facts' }, 'since ', parts.since, ' ', parts.lasted,
-        parts.remarks)),
+      el('p', { class: 'incident-facts' }, ...siteOf(incident), 'since ', parts.since, ' ',
+        parts.lasted, parts.remarks)),
     el('div', { class: 'incident-actions' }, parts.ack, silence, parts.unsilence, silences),
     parts.notice);
   row.dataset.rule = incident.rule;
@@ -162,7 +162,7 @@ function subjectOf({ rule, subject }) {
 }
 
 function siteOf({ rule, site_id: site }) {
-  return rule === 'site-outage' ? '' : el('span', { class: 'site-of' }, 'at ', idElement(site));
+  return rule === 'site-outage' ? [] : ['at ', idElement(site), ' '];
 }
 
 function addActions(parts) {
@@ -204,7 +204,7 @@ export function updateIncidentRow(row, incident) {
   setAttribute(row, 'data-severity', incident.severity);
   setText(parts.status, incident.status);
   setText(parts.severity, incident.severity);
-  setText(parts.summary, incident.summary);
+  setText(parts.summary, visible(incident.summary));
   setTime(parts.since, incident.start_time);
   const end = toMs(incident.end_time) ?? store.serverNow();
   setText(parts.lasted, `for ${duration(end - (toMs(incident.start_time) ?? end))}`);
@@ -242,7 +242,8 @@ function offer(parts, incident, pending) {
 
 function remarksOf(incident) {
   const remarks = [];
-  if (incident.acknowledged_by) remarks.push(`acknowledged by ${incident.acknowledged_by}`);
+  const by = incident.acknowledged_by;
+  if (by) remarks.push(`acknowledged by ${visible(by)}`);
   const left = (toMs(incident.silenced_until) ?? 0) - store.serverNow();
   if (left > 0) remarks.push(`silenced for another ${duration(left)}`);
   if (incident.inhibited) remarks.push('notifications suppressed by the site’s outage');

@@ -36,12 +36,14 @@ export function updateOverview(changes) {
 
 function showConnection() {
   const age = performance.now() - store.lastMessageAt;
-  const state = connected ? (age > STALE_AFTER_MS ? 'stale' : 'live') : 'lost';
+  const isAway = store.sections.broker?.reachable === false;
+  const state = !connected ? 'lost' : isAway || age > STALE_AFTER_MS ? 'stale' : 'live';
   const pill = byId('connection');
   setAttribute(pill, 'data-state', state);
-  document.body.classList.toggle('stale', store.received && age > STALE_AFTER_MS);
+  document.body.classList.toggle('stale', store.received && (isAway || age > STALE_AFTER_MS));
   const ago = Number.isFinite(age) ? `no update for ${duration(age)}` : 'connecting';
-  setText(pill.lastElementChild, { live: 'Live', stale: `Stale: ${ago}`,
+  setText(pill.lastElementChild, { live: 'Live',
+    stale: age > STALE_AFTER_MS ? `Stale: ${ago}` : 'Stale: broker away',
     lost: store.received ? `Connection lost: ${ago}` : 'Connecting …' }[state]);
 }
 
@@ -71,6 +73,7 @@ function showBanner() {
 }
 
 function showRacks() {
+  const total = store.racks.size;
   let warning = 0;
   let stale = 0;
   let hottest = null;
@@ -79,16 +82,16 @@ function showRacks() {
     if (store.isStale(rack)) stale++;
     else if (hottest === null || rack.temperature_c > hottest.temperature_c) hottest = rack;
   }
-  showFigure('racks', store.racks.size, count(store.racks.size));
-  showFigure('stale', stale,
-    stale > 0 ? `${count(stale)} stale` : 'all with recent readings');
+  showFigure('racks', total, count(total));
+  const note = total > 0 ? 'none stale' : 'no reading yet';
+  showFigure('stale', stale, stale > 0 ? `${count(stale)} stale` : note);
   showFigure('warning', warning, count(warning));
   byId('stat-warning').classList.toggle('alarming', warning > 0);
   setText(byId('figure-warning-note'), warning > 0
-    ? `${decimal((100 * warning) / store.racks.size, 0)} % of all racks` : 'all racks are normal');
+    ? `${decimal((100 * warning) / total, 0)} % of all racks` : 'none now');
   setShown(byId('hottest'), hottest !== null);
+  showFigure('hottest', hottest?.temperature_c, celsius(hottest?.temperature_c));
   if (hottest === null) return;
-  showFigure('hottest', hottest.temperature_c, celsius(hottest.temperature_c));
   setId(byId('hottest').firstElementChild, hottest.rack_id);
   byId('hottest').dataset.rack = hottest.rack_id;
 }
@@ -109,10 +112,12 @@ function showIncidents() {
     : `${count(firing)} firing${critical > 0 ? `, ${count(critical)} critical` : ''}`);
 }
 
+const perSecond = (rate) => (Number.isFinite(rate) ? `${count(rate)}/s` : '–');
+
 function showPipeline({ rates, latency_ms: latency }) {
   const last = rates?.in?.at(-1)?.[1];
-  showFigure('rate_in', last, `${count(last)}/s`);
-  setText(byId('figure-rate-note'), `${count(rates?.out?.at(-1)?.[1])}/s out`);
+  showFigure('rate_in', last, perSecond(last));
+  setText(byId('figure-rate-note'), `${perSecond(rates?.out?.at(-1)?.[1])} out`);
   const measured = latency?.count > 0;
   showFigure('latency_p99', measured ? latency.p99 : null,
     measured ? `${count(latency.p99)} ms` : '–');

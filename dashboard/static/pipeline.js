@@ -1,10 +1,10 @@
 /** Whether the pipeline keeps up: rates, latency, lag, late rows, and its queries. */
 
-import { lineChart } from './charts.js';
+import { lineChart, showBars } from './charts.js';
 import {
   byId, el, scrollingTable, setAttribute, setShown, setText, showFigure, syncList,
 } from './dom.js';
-import { bytes, count, decimal, duration, setTime } from './format.js';
+import { bytes, count, decimal, duration, plural, ruleName, setTime } from './format.js';
 
 const CHART_EVERY_MS = 900;
 
@@ -18,7 +18,7 @@ let drawnAt = -Infinity;
 export function initPipeline(theStore) {
   store = theStore;
   rates = ['in', 'out'].map((name) => lineChart({ title: `Records ${name}`, names: ['per second'],
-    height: 130, format: (value) => decimal(value, value < 10 ? 1 : 0) }));
+    height: 130, gap: 5000, format: (value) => decimal(value, value < 10 ? 1 : 0) }));
   byId('rates').append(...rates.map((chart) => chart.figure));
   queries = scrollingTable('Queries', ['Query', 'State', 'Trigger', ['Restarts', 'number'],
     ['Lag', 'number'], ['Late', 'number'], ['State rows', 'number'], ['State size', 'number'],
@@ -32,6 +32,7 @@ export function initPipeline(theStore) {
 export function updatePipeline(changes) {
   const data = store.sections.pipeline;
   if (changes.has('counts')) showTopics(store.sections.counts ?? {});
+  if (changes.has('alerts')) showAlerts(store.sections.alerts ?? {});
   if (!data) return;
   if (changes.has('pipeline')) {
     showFigures(data);
@@ -42,6 +43,7 @@ export function updatePipeline(changes) {
     }
   }
   if (changes.has('pipeline') || changes.tick) showQueries(data.queries ?? []);
+  if (changes.has('pipeline', 'topics_missing', 'limits')) showProblems(data);
 }
 
 function showFigures(data) {
@@ -51,7 +53,7 @@ function showFigures(data) {
     measured ? `${count(latency.p50)} ms` : '–');
   setText(byId('latency-count'), measured
     ? `of ${count(latency.count)} alerts in the last minute` : 'no alert in the last minute');
-  showFigure('lag', data.lag, data.lag === null ? 'unknown' : count(data.lag));
+  showFigure('lag', data.lag, count(data.lag));
   for (const name of ['late_rows', 'left_out', 'dead_letters']) {
     showFigure(name, data[name], count(data[name]));
   }
@@ -60,10 +62,31 @@ function showFigures(data) {
 function showQueries(list) {
   setShown(queries.region, list.length > 0);
   setShown(byId('queries-empty'), list.length === 0);
-  const stopped = list.filter((query) => !query.active).length;
+  const stopped = list.filter((query) => !query.active && !query.finished).length;
   setText(byId('queries-facts'), list.length === 0 ? ''
     : `${list.length - stopped} running${stopped > 0 ? `, ${stopped} not running` : ''}`);
-  syncList(queries.body, list, (query) => `${query.job}|${query.name}`, createQuery, updateQuery);
+  syncList(queries.body, list, (query) => `${query.host}|${query.job}|${query.name}`,
+    createQuery, updateQuery);
+}
+
+/** Say what is wrong with the pipeline, a sentence each. */
+function showProblems({ drivers = [] }) {
+  const missing = store.sections.topics_missing ?? [];
+  const leftOut = store.sections.limits?.racks_left_out ?? 0;
+  const sentences = drivers.filter((driver) => !driver.healthy).map((driver) => (
+    driver.error ?? `The driver with process id ${driver.pid} on ${driver.host} is not healthy.`));
+  if (missing.length > 0) {
+    sentences.push(`The broker has no topic ${missing.join(', ')}. Create the topics by `
+      + '“python -m broker topics”.');
+  }
+  if (leftOut > 0) sentences.push(`${plural(leftOut, 'rack')} more than the page can show.`);
+  syncList(byId('problems'), sentences, String, (sentence) => el('li', {},
+    el('span', { class: 'mark', 'aria-hidden': 'true' }), el('span', {}, sentence)), () => {});
+}
+
+function showAlerts(alerts) {
+  showBars(byId('alerts-by-rule'), Object.entries(alerts).sort()
+    .map(([rule, value]) => ({ name: ruleName(rule), value, text: count(value) })));
 }
 
 function createQuery(query) {
@@ -76,10 +99,16 @@ function createQuery(query) {
     cell(''), ...Array.from({ length: 5 }, () => cell('number')), el('td', {}, el('time')));
 }
 
+function stateOf({ active, finished }) {
+  if (active) return ['running', 'running'];
+  return finished ? ['finished', 'finished'] : ['stopped', 'not running'];
+}
+
 function updateQuery(row, query) {
   const [, state, trigger, restarts, lag, late, stateRows, stateBytes, progress] = row.children;
-  setAttribute(state.firstChild, 'data-state', query.active ? 'running' : 'stopped');
-  setText(state.firstChild.lastChild, query.active ? 'running' : 'not running');
+  const [kind, word] = stateOf(query);
+  setAttribute(state.firstChild, 'data-state', kind);
+  setText(state.firstChild.lastChild, word);
   setText(state.lastChild, query.error ?? '');
   setShown(state.lastChild, Boolean(query.error));
   setText(trigger, query.trigger ?? '–');

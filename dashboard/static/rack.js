@@ -5,13 +5,15 @@ import { errorOf } from './commands.js';
 import { byId, el, scrollingTable, setAttribute, setShown, setText, syncList } from './dom.js';
 import {
   celsius, clock, count, decimal, duration, idElement, ruleName, ruleWord, setId, setTime,
-  timeElement, toMs, utc,
+  timeElement, toMs, utc, visible,
 } from './format.js';
 import { createIncidentRow, updateIncidentRow } from './incidents.js';
-import { incidentKey } from './store.js';
+import { incidentKey, isOpen } from './store.js';
 
 const REFRESH_MS = 2000;
 const MOST_READINGS = 600;
+/** The server keeps a reading of a rack at most this often. */
+const READING_INTERVAL_MS = 1000;
 const GAP_MS = 5000;
 const wide = matchMedia('(min-width: 1100px)');
 
@@ -72,6 +74,7 @@ export function openRack(id) {
   readings = [];
   history.replaceState(null, '', `#rack=${encodeURIComponent(id)}`);
   setId(byId('rack-id'), id);
+  byId('rack-id').classList.toggle('long', id.length > 60);
   setText(byId('rack-error'), '');
   syncList(byId('rack-alerts'), [], alertKey, createAlert, () => {});
   setShown(byId('rack-alerts-empty'), false);
@@ -151,7 +154,7 @@ export function updateRack(changes) {
   const rack = store.racks.get(rackId);
   if (changes && !changes.everything && !changes.tick && !changes.racks.has(rackId)
     && changes.incidents.size === 0) return;
-  syncList(byId('rack-incidents'), rack ? store.incidentsOf(rack) : [],
+  syncList(byId('rack-incidents'), rack ? store.incidentsOf(rack).filter(isOpen) : [],
     ({ rule, subject }) => incidentKey(rule, subject), createIncidentRow, updateIncidentRow);
   setShown(byId('rack-facts'), Boolean(rack));
   if (!rack) return;
@@ -169,7 +172,7 @@ export function updateRack(changes) {
   const words = (rack.rules ?? []).map(ruleWord).join(', ');
   setText(state.lastElementChild, rack.state === 'WARNING' ? `WARNING: ${words}` : 'NORMAL');
   const last = readings.at(-1);
-  if (last && rack.event_time_ms > last[0]) {
+  if (last && rack.event_time_ms >= last[0] + READING_INTERVAL_MS) {
     readings.push([rack.event_time_ms, rack.temperature_c]);
     if (readings.length > MOST_READINGS) readings.shift();
     showTemperatures(rack);
@@ -197,7 +200,7 @@ function createAlert(alert) {
       el('summary', {}, el('span', { class: 'mark', 'aria-hidden': 'true' }),
         el('strong', {}, alert.state), ` ${ruleName(alert.rule)} · ${alert.severity} · `,
         timeElement(alert.event_time)),
-      el('p', { class: 'summary' }, alert.summary),
+      el('p', { class: 'summary' }, visible(alert.summary)),
       el('p', { class: 'facts' }, 'Event time ',
         timeElement(alert.event_time, 'milliseconds'),
         ', detected ', timeElement(alert.detected_time, 'milliseconds'),

@@ -3,7 +3,8 @@
 /** How long a rack may be without a reading before its temperature is marked stale. */
 export const RACK_STALE_MS = 10_000;
 
-const SECTIONS = ['broker', 'windows', 'clickstream', 'signals', 'pipeline', 'counts'];
+const SECTIONS = ['broker', 'windows', 'clickstream', 'signals', 'pipeline', 'counts', 'alerts',
+  'topics_missing', 'limits'];
 
 /** What changed since the last drawing; bounded by the number of racks and incidents. */
 export class Changes {
@@ -68,12 +69,12 @@ export class Store {
     return Date.now() + this.#clockOffset;
   }
 
-  /** Return for how long a rack has been without a reading, in milliseconds. */
+  /**
+   * Return for how long a rack has been without a reading, in milliseconds.
+   * An event time may lie in the past or be wrong, so what has just arrived is not stale.
+   */
   readingAge(rack) {
-    if (Number.isFinite(rack.append_time_ms)) {
-      return Math.max(0, this.serverNow() - rack.append_time_ms);
-    }
-    // An event time may lie in the past or be wrong; what has just arrived is not stale.
+    if (rack.event_time_ms === null) return Infinity;
     return Math.max(0, Math.min(this.serverNow() - rack.event_time_ms,
       performance.now() - rack.arrivedAt));
   }
