@@ -66,20 +66,22 @@ def expected_figures(actual: Actual) -> Figures:
         **{f"dead letters {reason}": n for reason, n in Counter(letters.values()).items()},
         **{f"readings of the fleet from {start}": fleet[start] for start in newest},
     }
-    return figures | (_expected_clickstream(actual.clickstream) if actual.clickstream else {})
+    return figures | _expected_clickstream(actual.clickstream)
 
 
 def _expected_clickstream(rows: Mapping[str, Any]) -> Figures:
-    pairs = {(row["impression_id"], row["click_id"]) for row in rows["attribution"]}
+    pairs = {(row["impression_id"], row["click_id"]) for row in rows.get("attribution", ())}
     actions = Counter[str]()
-    for row in rows["action-count"]:
+    for row in rows.get("action-count", ()):
         actions[row["action"]] += row["action_count"]
-    amounts = [Decimal(str(row["amount_total"])) for row in rows["total"]]
+    amounts = [Decimal(str(row["amount_total"])) for row in rows.get("total", ())]
     return {
         "clicks that joined": sum(click is not None for _, click in pairs),
         "clicked impressions": len({shown for shown, click in pairs if click is not None}),
         "unclicked impressions": sum(click is None for _, click in pairs),
-        "sessions": len({(row["user_id"], row["session_start"]) for row in rows["session"]}),
+        "sessions": len(
+            {(row["user_id"], row["session_start"]) for row in rows.get("session", ())}
+        ),
         "users with a total": len(amounts),
         "amount of all totals": f"{sum(amounts, Decimal(0)):.2f}",
         **{f"action {action}": count for action, count in actions.items()},
@@ -116,8 +118,6 @@ def shown_figures(snapshot: Mapping[str, Any]) -> Figures:
             for window in snapshot["windows"]["fleet"]
         },
     }
-    if not snapshot["counts"].get("ad-attribution"):
-        return figures
     return figures | {
         "clicks that joined": clickstream["attributed_clicks"],
         "clicked impressions": clickstream["clicked"],

@@ -77,7 +77,6 @@ def actual() -> Actual:
 def snapshot(without: Topic | None = None) -> dict[str, Any]:
     """Return what a browser is sent, unless a record of a topic was not read."""
     state = State("broker:9092", [], T0)
-    state.set_topics({"ad-attribution": 4}, [], T0)
     state.apply(RACK_TEMPERATURE.name, WINDOWS[without is RACK_TEMPERATURE :])
     for topic, values in RECORDS.items():
         records = [Received(None, value, T0) for value in values]
@@ -106,6 +105,14 @@ def test_the_figures_of_the_dashboard_are_those_of_the_outputs() -> None:
         "action open": 9,
     }
     assert shown_figures(snapshot()) == expected
+
+
+def test_without_a_clickstream_its_figures_are_zero() -> None:
+    state = State("broker:9092", [], T0)
+    _, event = Hub(state).update_since(0)
+    shown = shown_figures(msgspec.json.decode(event.partition(b"data: ")[2]))
+    assert compare_figures(expected_figures(Actual()), shown).passed
+    assert set(shown.values()) == {0, "0.00"}
 
 
 @pytest.mark.parametrize("topic", [*RECORDS, RACK_TEMPERATURE], ids=lambda topic: str(topic.name))
