@@ -74,9 +74,10 @@ function totalCells(row) {
     el('td', { class: 'number' }, money(row.amount_total))];
 }
 
-/** Return the bars of a histogram whose bounds are upper bounds in seconds. */
+/** Return the bars of a histogram of upper bounds in seconds, and of what lies above the last. */
 function histogramBars({ bounds, counts }) {
-  return counts.map((value, index) => ({ label: `≤ ${shortSeconds(bounds[index])}`, value }));
+  const labels = [...bounds.map((bound) => `≤ ${shortSeconds(bound)}`), 'more'];
+  return counts.map((value, index) => ({ label: labels[index], value }));
 }
 
 function shortSeconds(seconds) {

@@ -53,7 +53,7 @@ function divide(anchors) {
 }
 
 /** Return the steps of a mode: `fill` and `ink` of each. */
-export function steps(mode) {
+function steps(mode) {
   return divide(ANCHORS[mode]).map(toLinear)
     .map((linear) => ({ fill: toCss(linear), ink: inkOn(linear) }));
 }

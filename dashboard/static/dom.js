@@ -39,6 +39,13 @@ export function setShown(node, shown) {
   if (node.hidden === shown) node.hidden = !shown;
 }
 
+/** Change a part of the page; if that takes the focus away from it, `fallback` gets it. */
+export function keepFocus(part, fallback, change) {
+  const hadFocus = part.contains(document.activeElement);
+  change();
+  if (hadFocus && !part.contains(document.activeElement)) fallback.focus();
+}
+
 const childrenByKey = new WeakMap();
 
 /**

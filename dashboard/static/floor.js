@@ -306,7 +306,7 @@ function neighbour(tile, key) {
 }
 
 /** Show only the racks that the search field and the switch ask for. */
-export function applyFilter() {
+function applyFilter() {
   const text = byId('rack-filter').value.trim().toLowerCase();
   const onlyWarning = byId('only-warning').checked;
   let shown = 0;

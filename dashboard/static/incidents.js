@@ -1,7 +1,7 @@
 /** The list of incidents, and what a person can do about each. */
 
 import { noticeOf, sendCommand } from './commands.js';
-import { byId, el, setAttribute, setShown, setText, syncList } from './dom.js';
+import { byId, el, keepFocus, setAttribute, setShown, setText, syncList } from './dom.js';
 import {
   count, duration, idElement, plural, ruleName, setTime, toMs, visible,
 } from './format.js';
@@ -70,7 +70,9 @@ export function updateIncidents(changes) {
     }
     return;
   }
-  syncList(list, chosen.slice(0, limit), keyOf, createIncidentRow, updateIncidentRow);
+  keepFocus(list, byId('incidents-title'), () => {
+    syncList(list, chosen.slice(0, limit), keyOf, createIncidentRow, updateIncidentRow);
+  });
   setShown(byId('incidents-more'), chosen.length > limit);
   setShown(byId('incidents-empty'), chosen.length === 0);
   setText(byId('incidents-empty'), shownStatus === 'open'

@@ -2,7 +2,9 @@
 
 import { lineChart, rangeChart } from './charts.js';
 import { errorOf } from './commands.js';
-import { byId, el, scrollingTable, setAttribute, setShown, setText, syncList } from './dom.js';
+import {
+  byId, el, keepFocus, scrollingTable, setAttribute, setShown, setText, syncList,
+} from './dom.js';
 import {
   celsius, clock, count, decimal, duration, idElement, ruleName, ruleWord, setId, setTime,
   timeElement, toMs, utc, visible,
@@ -154,8 +156,11 @@ export function updateRack(changes) {
   const rack = store.racks.get(rackId);
   if (changes && !changes.everything && !changes.tick && !changes.racks.has(rackId)
     && changes.incidents.size === 0) return;
-  syncList(byId('rack-incidents'), rack ? store.incidentsOf(rack).filter(isOpen) : [],
-    ({ rule, subject }) => incidentKey(rule, subject), createIncidentRow, updateIncidentRow);
+  const list = byId('rack-incidents');
+  keepFocus(list, byId('rack-close'), () => {
+    syncList(list, rack ? store.incidentsOf(rack).filter(isOpen) : [],
+      ({ rule, subject }) => incidentKey(rule, subject), createIncidentRow, updateIncidentRow);
+  });
   setShown(byId('rack-facts'), Boolean(rack));
   if (!rack) return;
   const stale = store.isStale(rack);

@@ -1,13 +1,13 @@
 /** Keep what the server sent last, and say what changed since the last drawing. */
 
 /** How long a rack may be without a reading before its temperature is marked stale. */
-export const RACK_STALE_MS = 10_000;
+const RACK_STALE_MS = 10_000;
 
 const SECTIONS = ['broker', 'windows', 'clickstream', 'signals', 'pipeline', 'counts', 'alerts',
   'topics_missing', 'limits'];
 
 /** What changed since the last drawing; bounded by the number of racks and incidents. */
-export class Changes {
+class Changes {
   racks = new Set();
   incidents = new Set();
   sections = new Set();
@@ -45,7 +45,10 @@ export class Store {
       this.#clockOffset = message.server_time_ms - Date.now();
     }
     if (isSnapshot) this.#forget();
-    for (const rack of message.racks ?? []) this.#putRack(rack, isSnapshot);
+    for (const rack of message.racks ?? []) {
+      this.racks.set(rack.rack_id, rack);
+      this.changes.racks.add(rack.rack_id);
+    }
     for (const incident of message.incidents ?? []) this.#putIncident(incident);
     for (const [rule, subject] of message.incidents_removed ?? []) {
       this.#removeIncident(rule, subject);
@@ -69,14 +72,9 @@ export class Store {
     return Date.now() + this.#clockOffset;
   }
 
-  /**
-   * Return for how long a rack has been without a reading, in milliseconds.
-   * An event time may lie in the past or be wrong, so what has just arrived is not stale.
-   */
+  /** Return for how long a rack has been without a reading, in milliseconds. */
   readingAge(rack) {
-    if (rack.event_time_ms === null) return Infinity;
-    return Math.max(0, Math.min(this.serverNow() - rack.event_time_ms,
-      performance.now() - rack.arrivedAt));
+    return rack.append_time_ms ? Math.max(0, this.serverNow() - rack.append_time_ms) : Infinity;
   }
 
   /** Return whether a rack's temperature is no longer true. */
@@ -102,15 +100,6 @@ export class Store {
     this.#bySubject.clear();
     this.sections = {};
     this.changes.everything = true;
-  }
-
-  #putRack(rack, isSnapshot) {
-    const before = this.racks.get(rack.rack_id);
-    const isNewReading = before?.event_time_ms !== rack.event_time_ms;
-    rack.arrivedAt = isSnapshot ? -Infinity
-      : isNewReading ? this.lastMessageAt : before.arrivedAt;
-    this.racks.set(rack.rack_id, rack);
-    this.changes.racks.add(rack.rack_id);
   }
 
   #putIncident(incident) {
