@@ -9,7 +9,7 @@ import { rangeChart } from './charts.js';
 import { initClickstream, updateClickstream } from './clickstream.js';
 import { defineProperties } from './colour.js';
 import { initDeadLetters, updateDeadLetters } from './dead_letters.js';
-import { byId, setText } from './dom.js';
+import { byId, setAttribute, setText } from './dom.js';
 import { initFloor, tileOf, updateFloor } from './floor.js';
 import { decimal, duration, rewriteTimes, setTime, toMs, useUtc, zoneName } from './format.js';
 import { initIncidents, updateIncidents } from './incidents.js';
@@ -77,6 +77,7 @@ function showTheme() {
 function showZone() {
   useUtc(isUtc);
   rewriteTimes();
+  setAttribute(byId('zone'), 'title', isUtc ? 'Show local times' : 'Show UTC');
   setText(byId('zone-other'), isUtc ? ', show local times' : ', show UTC');
   setText(byId('clock-zone'), zoneName());
   store.changes.everything = true;

@@ -54,7 +54,10 @@ function showBanner() {
   const age = performance.now() - store.lastMessageAt;
   let text = '';
   let kind = 'away';
-  if (!connected && store.received && age > STALE_AFTER_MS / 2) {
+  if (!connected && !store.received && performance.now() > STALE_AFTER_MS) {
+    text = 'The dashboard’s server does not accept this page’s connection. It may have too many '
+      + 'already. The page keeps trying.';
+  } else if (!connected && store.received && age > STALE_AFTER_MS / 2) {
     text = `The dashboard’s server has not answered for ${duration(age)}. `
       + 'The page shows the last known state and keeps trying to connect.';
   } else if (broker?.reachable === false) {
@@ -107,6 +110,7 @@ function showIncidents() {
     if (incident.severity === 'critical') critical++;
   }
   showFigure('incidents', open, count(open));
+  document.title = open > 0 ? `(${open}) Rackstream` : 'Rackstream';
   byId('stat-incidents').classList.toggle('alarming', firing > 0);
   setText(byId('figure-incidents-note'), open === 0 ? 'nothing to do'
     : `${count(firing)} firing${critical > 0 ? `, ${count(critical)} critical` : ''}`);

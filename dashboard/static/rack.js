@@ -42,8 +42,8 @@ export function initRack(theStore, leave) {
   byId('rack-windows').append(windows.figure);
   const panel = byId('rack-panel');
   byId('rack-close').addEventListener('click', closeRack);
-  panel.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape') closeRack();
+  document.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape' && !event.target.matches('input')) closeRack();
   });
   panel.addEventListener('cancel', (event) => {
     event.preventDefault();
