@@ -13,7 +13,7 @@ export RUFF_CACHE_DIR = .rackstream/ruff
 # Development containers often set it. Then each program compiles all that it imports: 2 s for Spark.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all lessons lint docs format lock \
+.PHONY: help setup demo test test-rest test-all lessons lint docs screenshots format lock \
 	broker broker-down status load bench up up-cluster up-brokers verdict monitoring failover down logs clean clean-runs
 
 help: ## Show this list
@@ -50,6 +50,9 @@ lint: setup ## Check style, docstrings and types
 docs: setup ## Regenerate the pages that come from the programs: commands and lessons
 	$(PY) -m docs.commands
 	$(PY) -m lessons pages
+
+screenshots: setup ## Make the pictures of the dashboard in docs/images from the real demo
+	$(PY) -m tests.browser.screenshots
 
 format: setup ## Rewrite the code in the project's format
 	$(PY) -m ruff check --fix .
