@@ -1,5 +1,6 @@
 /** Send what a person does about an incident, and remember what is on its way. */
 
+import { postJson } from './api.js';
 import { incidentKey } from './store.js';
 
 const UNCONFIRMED_AFTER_MS = 5000;
@@ -32,7 +33,8 @@ export async function sendCommand(incident, command, fields, changed) {
   notices.set(key, notice);
   changed();
   try {
-    await post({ command, rule: incident.rule, subject: incident.subject, ...fields });
+    const { rule, subject } = incident;
+    await postJson('/api/commands', { command, rule, subject, ...fields });
   } catch (error) {
     notices.set(key, { ...notice, pending: false, failed: true, text: error.message });
     changed();
@@ -42,24 +44,4 @@ export async function sendCommand(incident, command, fields, changed) {
 /** Return what a command is meant to change. */
 function fingerprint({ status, acknowledged_by: by, silenced_until: until, alert_id: alertId }) {
   return JSON.stringify([status, by, until, alertId]);
-}
-
-async function post(body) {
-  let response;
-  try {
-    response = await fetch('/api/commands', {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', 'X-Requested-With': 'rackstream-dashboard' },
-      body: JSON.stringify(body),
-    });
-  } catch {
-    throw new Error('The dashboard’s server does not answer. Nothing was changed.');
-  }
-  if (!response.ok) throw new Error(await errorOf(response));
-}
-
-/** Return the sentence of a failed response. */
-export async function errorOf(response) {
-  const body = await response.json().catch(() => null);
-  return body?.error ?? `The server answered with status ${response.status}.`;
 }

@@ -1,6 +1,6 @@
 /** Dead letters: how many for which reason, and on demand the last ones with their record. */
 
-import { errorOf } from './commands.js';
+import { getJson } from './api.js';
 import { byId, el, setShown, setText, syncList } from './dom.js';
 import { bytes, count, timeElement, visible } from './format.js';
 
@@ -35,15 +35,12 @@ async function load() {
   const problem = byId('dead-letters-error');
   const number = store.sections.pipeline?.dead_letters;
   try {
-    const response = await fetch('/api/dead-letters');
-    if (!response.ok) throw new Error(await errorOf(response));
-    const body = await response.json();
-    show(body.dead_letters);
+    const { dead_letters: letters } = await getJson('/api/dead-letters');
+    syncList(byId('dead-letters-list'), letters, positionOf, create, () => {});
     loadedCount = number;
     setText(problem, '');
   } catch (error) {
-    setText(problem, error instanceof TypeError
-      ? 'The dashboard’s server does not answer.' : error.message);
+    setText(problem, error.message);
   } finally {
     loading = false;
     loadedAt = performance.now();
@@ -51,10 +48,6 @@ async function load() {
 }
 
 const positionOf = (letter) => `${letter.source_topic}-${letter.partition} @ ${letter.offset}`;
-
-function show(letters) {
-  syncList(byId('dead-letters-list'), letters, positionOf, create, () => {});
-}
 
 function create(letter) {
   const node = el('details', {},

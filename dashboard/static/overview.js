@@ -40,7 +40,8 @@ function showConnection() {
   const state = !connected ? 'lost' : isAway || age > STALE_AFTER_MS ? 'stale' : 'live';
   const pill = byId('connection');
   setAttribute(pill, 'data-state', state);
-  document.body.classList.toggle('stale', store.received && (isAway || age > STALE_AFTER_MS));
+  const isOld = store.received && (isAway || age > STALE_AFTER_MS);
+  document.body.classList.toggle('stale', isOld);
   const ago = Number.isFinite(age) ? `no update for ${duration(age)}` : 'connecting';
   setText(pill.lastElementChild, { live: 'Live',
     stale: age > STALE_AFTER_MS ? `Stale: ${ago}` : 'Stale: broker away',

@@ -1,7 +1,7 @@
 /** The panel of one rack: its temperature over time, its windows, and its alerts with evidence. */
 
+import { getJson } from './api.js';
 import { lineChart, rangeChart } from './charts.js';
-import { errorOf } from './commands.js';
 import {
   byId, el, keepFocus, scrollingTable, setAttribute, setShown, setText, syncList,
 } from './dom.js';
@@ -116,16 +116,11 @@ async function refresh() {
   const { signal } = request;
   const id = rackId;
   try {
-    const response = await fetch(`/api/rack?rack_id=${encodeURIComponent(id)}`, { signal });
-    if (!response.ok) throw new Error(await errorOf(response));
-    const detail = await response.json();
+    showDetail(await getJson(`/api/rack?rack_id=${encodeURIComponent(id)}`, signal));
     setText(byId('rack-error'), '');
-    showDetail(detail);
   } catch (error) {
     if (signal.aborted) return;
-    setText(byId('rack-error'), error instanceof TypeError
-      ? 'The dashboard’s server does not answer. The panel shows the last known state.'
-      : error.message);
+    setText(byId('rack-error'), error.message);
   }
   if (!signal.aborted) timer = setTimeout(refresh, REFRESH_MS);
 }
