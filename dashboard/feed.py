@@ -1,8 +1,8 @@
 """Read the topics into the state: a thread that consumes, and one that asks for the topics' ends.
 
 The consumer belongs to no group and commits nothing. Outputs are read from their start, or the last
-`BACKLOG` of each partition; readings from their end. Of the readings, only the newest of
-each rack is decoded, a few times a second: the floor plan shows a sample.
+`BACKLOG` of each partition; readings from their end. Of readings and windows, only the newest of
+each key is looked at, a few times a second: in Real-time Mode each reading updates four windows.
 """
 
 import queue
@@ -16,6 +16,7 @@ from confluent_kafka import (
     Consumer,
     IsolationLevel,
     KafkaException,
+    Message,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
@@ -48,9 +49,13 @@ BATCH_RECORDS = 5_000
 POLL_S = 0.1
 WATCH_S = 1.0
 REQUEST_S = 2.0
-FASTEST_READINGS_MS = 250
-RACKS_PER_SECOND = 1_000
-"""How many racks change at most; with more racks, each changes less often."""
+NEWEST_COUNTS = (RACK_READINGS, RACK_TEMPERATURE)
+"""Topics of which only the newest record of each key matters."""
+FASTEST_MS = 250
+KEYS_PER_SECOND = 1_000
+"""How many keys of such a topic change at most; with more keys, each changes less often."""
+MOST_WAITING = 10_000
+"""So many keys are looked at at once, however recently others were: they take memory."""
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 CLIENT: dict[str, str | int | float | bool] = {
@@ -70,6 +75,23 @@ CONSUMER: dict[str, str | int | float | bool] = CLIENT | {
     "queued.max.messages.kbytes": 4_096,
     "fetch.max.bytes": 4_194_304,
 }
+
+
+class _Newest:
+    """The newest record of each key that waits to be looked at."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[bytes | None, Message] = {}
+        self._due_ms = 0
+
+    def take_if_due(self, at_ms: int) -> list[Message]:
+        """Return and forget the records, unless few wait and others were taken too recently."""
+        if at_ms < self._due_ms and len(self.by_key) < MOST_WAITING:
+            return []
+        self._due_ms = at_ms + max(FASTEST_MS, 1000 * len(self.by_key) // KEYS_PER_SECOND)
+        messages = list(self.by_key.values())
+        self.by_key.clear()
+        return messages
 
 
 class Feed:
@@ -117,33 +139,27 @@ class Feed:
             self._hub.fail(f"reading the topics has ended: {error!r}")
 
     def _consume(self) -> None:
-        readings = self._settings.topic(RACK_READINGS)
-        newest_by_rack: dict[bytes | None, Received] = {}
-        due_ms = 0
+        newest = {self._settings.topic(topic): _Newest() for topic in NEWEST_COUNTS}
         with closing(Consumer(CONSUMER | self._servers())) as consumer:
             while not self._end.is_set():
                 while not self._new_partitions.empty():
                     consumer.incremental_assign(self._new_partitions.get())
-                by_topic = defaultdict[str, list[Received]](list)
+                by_topic = defaultdict[str, list[Message]](list)
                 for message in consumer.consume(BATCH_RECORDS, timeout=POLL_S):
                     topic = message.topic()
                     if message.error() is not None or topic is None:
                         continue
-                    record = Received(message.key(), message.value(), message.timestamp()[1])
-                    if topic == readings:
-                        newest_by_rack[record.key] = record
+                    if topic in newest:
+                        newest[topic].by_key[message.key()] = message
                     else:
-                        by_topic[self._names[topic]].append(record)
+                        by_topic[topic].append(message)
                 at_ms = now_ms()
-                if newest_by_rack and at_ms >= due_ms:
-                    by_topic[RACK_READINGS.name] = list(newest_by_rack.values())
-                    due_ms = at_ms + max(
-                        FASTEST_READINGS_MS, 1000 * len(newest_by_rack) // RACKS_PER_SECOND
-                    )
-                    newest_by_rack.clear()
+                for topic, waiting in newest.items():
+                    if messages := waiting.take_if_due(at_ms):
+                        by_topic[topic] = messages
                 with self._hub.state() as state:
-                    for name, records in by_topic.items():
-                        state.apply(name, records)
+                    for topic, messages in by_topic.items():
+                        state.apply(self._names[topic], list(map(_received, messages)))
                     state.publish_sections(at_ms)
 
     def _watch(self) -> None:
@@ -217,3 +233,7 @@ class Feed:
 
     def _servers(self) -> dict[str, str | int | float | bool]:
         return {"bootstrap.servers": self._settings.kafka_bootstrap_servers}
+
+
+def _received(message: Message) -> Received:
+    return Received(message.key(), message.value(), message.timestamp()[1])

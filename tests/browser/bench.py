@@ -46,7 +46,7 @@ def main(
             kafka = Kafka(broker.bootstrap, "bench-")
             inventory = Path(folder) / "inventory.jsonl"
             with (
-                replaying(kafka, inventory, racks, rate),
+                replaying(kafka, inventory, racks, rate, "--every-window"),
                 running_dashboard(kafka, inventory, home=Path(folder)) as dashboard,
             ):
                 share, megabytes, received, sent = asyncio.run(
@@ -67,9 +67,9 @@ def main(
 
 
 @contextmanager
-def replaying(kafka: Kafka, inventory: Path, racks: int, rate: float) -> Iterator[None]:
+def replaying(kafka: Kafka, inventory: Path, racks: int, rate: float, *more: str) -> Iterator[None]:
     """Run a replay in a process of its own; it has written the inventory when this yields."""
-    options = (f"--racks={racks}", f"--rate={rate}", f"--inventory={inventory}")
+    options = (f"--racks={racks}", f"--rate={rate}", f"--inventory={inventory}", *more)
     output = inventory.with_name("replay.log")
     with program("tests.browser.replay", *options, env=kafka.env, output=output) as process:
 

@@ -19,6 +19,7 @@ from confluent_kafka import Producer
 
 from broker.topics import create_topics
 from events import cli, settings
+from events.constants import FLEET_SCOPE
 from events.inventory import write_inventory
 from events.records import (
     ActionCount,
@@ -80,9 +81,17 @@ class Replay:
     """Writes all topics that the dashboard reads, second by second."""
 
     def __init__(
-        self, config: Settings, racks: int, rate: float, *, incidents: bool = True, seed: int = 7
+        self,
+        config: Settings,
+        racks: int,
+        rate: float,
+        *,
+        incidents: bool = True,
+        every_window: bool = False,
+        seed: int = 7,
     ) -> None:
         self._config, self._rate, self._incidents = config, rate, incidents
+        self._every_window = every_window
         self.inventory = inventory_of(racks)
         self._random = random.Random(seed)
         self._producer = Producer(
@@ -111,6 +120,9 @@ class Replay:
             at_ms = now_ms()
             while sent < due:
                 self._send_reading(sent % racks, at_ms)
+                if self._every_window:
+                    self._send_windows_of(self.inventory[sent % racks].rack_id, at_ms)
+                    self._send_windows_of(FLEET_SCOPE, at_ms)
                 sent += 1
             if elapsed >= next_second:
                 next_second += 1
@@ -238,21 +250,23 @@ class Replay:
     def _send_windows(self, at_ms: int) -> None:
         racks = self._random.sample(range(len(self.inventory)), min(50, len(self.inventory)))
         racks += list(self._hot)
-        scopes = [("fleet", 70.0), *((self.inventory[number].rack_id, 68.0) for number in racks)]
-        for scope, average in scopes:
-            for start in (at_ms - at_ms % SLIDE_MS, at_ms - at_ms % SLIDE_MS - SLIDE_MS):
-                count = self._window_counts.get((scope, start), 0) + 5
-                self._window_counts[scope, start] = count
-                row = RackTemperature(
-                    scope=scope,
-                    window_start=to_text(start),
-                    window_end=to_text(start + WINDOW_MS),
-                    reading_count=count,
-                    temperature_c_avg=average + math.sin(at_ms / 30_000) * 3,
-                    temperature_c_min=average - 12.5,
-                    temperature_c_max=average + 27.25,
-                )
-                self.send(RACK_TEMPERATURE, f"{scope}|{row.window_start}|{row.window_end}", row)
+        for scope in (FLEET_SCOPE, *(self.inventory[number].rack_id for number in racks)):
+            self._send_windows_of(scope, at_ms)
+
+    def _send_windows_of(self, scope: str, at_ms: int) -> None:
+        for start in (at_ms - at_ms % SLIDE_MS, at_ms - at_ms % SLIDE_MS - SLIDE_MS):
+            count = self._window_counts.get((scope, start), 0) + 1
+            self._window_counts[scope, start] = count
+            row = RackTemperature(
+                scope=scope,
+                window_start=to_text(start),
+                window_end=to_text(start + WINDOW_MS),
+                reading_count=count,
+                temperature_c_avg=69 + math.sin(at_ms / 30_000) * 3,
+                temperature_c_min=56.5,
+                temperature_c_max=96.25,
+            )
+            self.send(RACK_TEMPERATURE, f"{scope}|{row.window_start}|{row.window_end}", row)
 
     def _send_clickstream(self, at_ms: int) -> None:
         now = to_text(at_ms)
@@ -389,12 +403,15 @@ def main(
     rate: Annotated[float, typer.Option(help="Readings per second, over all racks.")] = 200.0,
     duration: Annotated[float | None, typer.Option(help="Seconds; default: until Ctrl-C.")] = None,
     incidents: Annotated[bool, typer.Option(help="Write incidents too.")] = True,
+    every_window: Annotated[
+        bool, typer.Option(help="Write four windows per reading, as Real-time Mode does.")
+    ] = False,
     inventory: Annotated[Path | None, typer.Option(help="Write the racks to this file.")] = None,
 ) -> None:
     """Create the topics, and write to them until Ctrl-C."""
     config = settings.load()
     create_topics(config.kafka_bootstrap_servers, config.topic_prefix)
-    replay = Replay(config, racks, rate, incidents=incidents)
+    replay = Replay(config, racks, rate, incidents=incidents, every_window=every_window)
     if inventory:
         write_inventory(inventory, replay.inventory)
     end = math.inf if duration is None else time.monotonic() + duration

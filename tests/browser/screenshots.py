@@ -41,7 +41,7 @@ app = cli.new_app("Make the pictures of the docs from the real demo.")
 @app.command()
 def main(
     folder: Annotated[Path, typer.Option(help="Where the pictures go.")] = IMAGES,
-    seconds: Annotated[int, typer.Option(help="How long the demo sends.")] = 90,
+    seconds: Annotated[int, typer.Option(help="How long the demo sends.")] = 150,
     address: Annotated[
         str | None,
         typer.Option(help="The address of a running dashboard, instead of a demo of its own."),
@@ -62,7 +62,7 @@ def main(
         take(browser, url, folder)
         browser.close()
     for file in sorted(folder.glob("dashboard*")):
-        typer.echo(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1000:.0f} kB")
+        typer.echo(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")
 
 
 @contextmanager
@@ -101,7 +101,8 @@ def is_served(url: str) -> bool:
 def wait_for_something_to_see(page: Page) -> None:
     """Wait until racks are in warning, alerts have a latency, and clicks have joined."""
     seen = """() => document.querySelectorAll('button.tile[data-state=WARNING]').length > 1
-      && Number(document.querySelector('[data-figure=clicked]')?.dataset.value) > 0"""
+      && Number(document.querySelector('[data-figure=clicked]')?.dataset.value) > 0
+      && Number(document.querySelector('[data-figure=unclicked]')?.dataset.value) > 0"""
     eventually(lambda: page.evaluate(seen), timeout_s=240, every_s=0.5)
 
 
