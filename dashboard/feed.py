@@ -24,7 +24,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from dashboard.drivers import read_drivers
 from dashboard.hub import Hub
-from dashboard.state import Received
+from dashboard.state import SIGNAL_STATISTICS_NAME, Received
 from events.settings import Settings
 from events.times import now_ms
 from events.topics import (
@@ -49,7 +49,7 @@ BATCH_RECORDS = 5_000
 POLL_S = 0.1
 WATCH_S = 1.0
 REQUEST_S = 2.0
-NEWEST_COUNTS = (RACK_READINGS, RACK_TEMPERATURE)
+NEWEST_COUNTS = {RACK_READINGS.name, RACK_TEMPERATURE.name, SIGNAL_STATISTICS_NAME}
 """Topics of which only the newest record of each key matters."""
 FASTEST_MS = 250
 KEYS_PER_SECOND = 1_000
@@ -113,7 +113,7 @@ class Feed:
                 INCIDENTS,
                 DEAD_LETTERS,
             )
-        } | {name for name, topic in self._names.items() if topic == "signal-statistics"}
+        } | {name for name, topic in self._names.items() if topic == SIGNAL_STATISTICS_NAME}
         self._new_partitions = queue.SimpleQueue[list[TopicPartition]]()
         self._end = Event()
         self._threads = [
@@ -139,7 +139,7 @@ class Feed:
             self._hub.fail(f"reading the topics has ended: {error!r}")
 
     def _consume(self) -> None:
-        newest = {self._settings.topic(topic): _Newest() for topic in NEWEST_COUNTS}
+        newest = {topic: _Newest() for topic, name in self._names.items() if name in NEWEST_COUNTS}
         with closing(Consumer(CONSUMER | self._servers())) as consumer:
             while not self._end.is_set():
                 while not self._new_partitions.empty():
