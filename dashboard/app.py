@@ -27,6 +27,7 @@ IDLE_S = 2.0
 """How long a stream may be silent before it gets an empty update: the page sees that it lives."""
 CHUNK_BYTES = 16_384
 """A browser that does not read leaves at most a little more than this in memory."""
+EVENT_STREAM = "text/event-stream"
 NOT_CACHED = {"cache-control": "no-store"}
 
 
@@ -99,6 +100,9 @@ class Streams:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a stream until the browser leaves or the hub is closed."""
+        if scope["method"] == "HEAD":
+            await Response(headers=NOT_CACHED, media_type=EVENT_STREAM)(scope, receive, send)
+            return
         if self._hub.watching >= MAX_STREAMS:
             refusal = refuse(
                 503,
@@ -124,7 +128,7 @@ class Streams:
             await asyncio.gather(gone, sending, return_exceptions=True)
 
     async def _send_updates(self, send: Send) -> None:
-        headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
+        headers = [(b"content-type", EVENT_STREAM.encode()), (b"cache-control", b"no-store")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         version, event = self._hub.update_since(0)
         await _send(send, b"retry: 1000\n" + event)

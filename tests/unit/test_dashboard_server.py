@@ -177,6 +177,12 @@ def test_a_browser_gets_a_snapshot_and_then_what_changes(served: Served) -> None
         assert "incidents" not in update
 
 
+def test_who_asks_only_for_the_headers_of_the_stream_opens_none(refusing: Served) -> None:
+    response = requests.head(f"{refusing.url}/stream", timeout=10)
+    assert (response.status_code, refusing.hub.watching) == (200, 0)
+    assert response.headers["Content-Type"].startswith("text/event-stream")
+
+
 def test_every_answer_has_the_security_headers(refusing: Served) -> None:
     for path, status in (("/health", 200), ("/nothing", 404), ("/api/rack?rack_id=no", 404)):
         response = refusing.get(path)
