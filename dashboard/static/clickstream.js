@@ -41,7 +41,7 @@ export function updateClickstream(changes) {
   showFigure('attributed_clicks', data.attributed_clicks, count(data.attributed_clicks));
   showFigure('amount_total', data.amount_total, money(data.amount_total));
   const decided = data.clicked + data.unclicked;
-  showFigure('click_share', '', `${percent(data.clicked, decided)} of those decided`);
+  showFigure('click_share', '', `${percent(data.clicked, decided)} of all decided`);
   showArrivals(data.arrivals);
   toClick.render(histogramBars(data.seconds_to_click));
   const actions = Object.entries(data.actions ?? {}).sort();

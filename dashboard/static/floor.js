@@ -7,7 +7,7 @@
 
 import { gradient, stepOf, widen } from './colour.js';
 import { byId, el, setAttribute, setShown, setText } from './dom.js';
-import { celsius, decimal, duration, idElement, plural, ruleWord, setId } from './format.js';
+import { age, celsius, decimal, idElement, plural, ruleWord, setId } from './format.js';
 
 const TILES_PER_FRAME = 150;
 const DENSE_ABOVE = 160;
@@ -172,7 +172,6 @@ function removeGone() {
 
 function updateTile(tile, rack) {
   const { node } = tile;
-  const age = store.readingAge(rack);
   const stale = store.isStale(rack);
   const warning = rack.state === 'WARNING';
   const open = warning ? store.openIncidents(rack.rack_id) : [];
@@ -202,13 +201,13 @@ function updateTile(tile, rack) {
   // Three digits leave no room for a decimal.
   const tenths = Math.abs(rack.temperature_c) < 99.95 ? 1 : 0;
   setText(tile.value, isKnown ? `${decimal(rack.temperature_c, tenths)}°` : '–');
-  setText(tile.note, warning ? shortWords(rack.rules ?? []) : noteOf(rack, stale, age));
+  setText(tile.note, warning ? shortWords(rack.rules ?? []) : noteOf(rack, stale));
 }
 
 /** Return what stands on the tile of a normal rack. */
-function noteOf(rack, stale, age) {
+function noteOf(rack, stale) {
   if (!Number.isFinite(rack.temperature_c)) return 'no reading';
-  return stale ? `${duration(age)} old` : `of ${decimal(rack.threshold_c, 0)}°`;
+  return stale ? `${age(store.readingAge(rack))} old` : `of ${decimal(rack.threshold_c, 0)}°`;
 }
 
 /** Return what fits on a tile: the first rule's word, and how many more there are. */

@@ -90,6 +90,20 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+/** Return an age in its largest unit, for narrow places: `8 s`, `3 min`. */
+export function age(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  const hours = Math.floor(seconds / 3600);
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
+}
+
+/** Return a latency: in milliseconds below ten seconds. */
+export function latencyText(ms) {
+  return ms < 10_000 ? `${count(ms)} ms` : `${count(ms / 1000)} s`;
+}
+
 const integers = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 0 });
 const decimals = [0, 1, 2, 3].map((digits) => new Intl.NumberFormat(LANGUAGE,
   { minimumFractionDigits: digits, maximumFractionDigits: digits }));

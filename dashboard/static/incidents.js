@@ -168,34 +168,39 @@ function siteOf({ rule, site_id: site }) {
 }
 
 function addActions(parts) {
-  const send = (command, fields = {}) => sendCommand(parts.incident, command, fields, () => {
+  const redraw = () => {
     isOld = true;
     schedule();
-  });
-  const unfold = (unfolded) => {
-    setAttribute(parts.silence, 'aria-expanded', String(unfolded));
-    setShown(parts.silences, unfolded);
+  };
+  const send = (command, fields = {}) => {
+    if (!noticeOf(parts.incident)?.pending) sendCommand(parts.incident, command, fields, redraw);
   };
   parts.ack.addEventListener('click', () => {
     const { alert_id: alertId, severity } = parts.incident;
     send('ack', { alert_id: alertId, severity });
   });
   parts.unsilence.addEventListener('click', () => send('unsilence'));
-  parts.silence.addEventListener('click', () => unfold(parts.silences.hidden));
+  parts.silence.addEventListener('click', () => unfold(parts, parts.silences.hidden));
   for (const [label, minutes] of SILENCES) {
     parts.silences.append(el('button', { type: 'button', on: { click: () => {
       const until = new Date(store.serverNow() + minutes * 60_000).toISOString();
       send('silence', { until });
-      unfold(false);
+      unfold(parts, false);
       parts.silence.focus();
     } } }, label));
   }
   parts.silences.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape') return;
     event.stopPropagation();
-    unfold(false);
+    unfold(parts, false);
     parts.silence.focus();
   });
+}
+
+/** Show or hide the durations of a silence. */
+function unfold(parts, unfolded) {
+  setAttribute(parts.silence, 'aria-expanded', String(unfolded));
+  setShown(parts.silences, unfolded);
 }
 
 /** Show an incident in its row. */
@@ -231,7 +236,7 @@ function offer(parts, incident, pending) {
     setShown(button, shown);
     setAttribute(button, 'aria-disabled', pending ? 'true' : null);
   }
-  if (!possible.get(parts.silence)) setShown(parts.silences, false);
+  if (!possible.get(parts.silence)) unfold(parts, false);
   if (possible.get(focused) === false) {
     for (const [button, shown] of possible) {
       if (shown) {

@@ -1,7 +1,7 @@
 /** The figures at the top, the state of the connection, and the banner when something is away. */
 
 import { byId, setAttribute, setShown, setText, showFigure } from './dom.js';
-import { celsius, clock, count, decimal, duration, setId } from './format.js';
+import { celsius, clock, count, decimal, duration, latencyText, setId } from './format.js';
 import { isOpen } from './store.js';
 
 /** After how long without a message the page says that it is stale. */
@@ -59,7 +59,7 @@ function showBanner() {
     text = 'The dashboard’s server does not accept this page’s connection. It may have too many '
       + 'already. The page keeps trying.';
   } else if (!connected && store.received && age > STALE_AFTER_MS / 2) {
-    text = `The dashboard’s server has not answered for ${duration(age)}. `
+    text = `The dashboard’s server has not answered since ${clock(store.lastMessageTime)}. `
       + 'The page shows the last known state and keeps trying to connect.';
   } else if (broker?.reachable === false) {
     text = `The Kafka broker has not answered since ${clock(broker.since_ms)}. The page shows the `
@@ -125,7 +125,7 @@ function showPipeline({ rates, latency_ms: latency }) {
   setText(byId('figure-rate-note'), `${perSecond(rates?.out?.at(-1)?.[1])} out`);
   const measured = latency?.count > 0;
   showFigure('latency_p99', measured ? latency.p99 : null,
-    measured ? `${count(latency.p99)} ms` : '–');
+    measured ? latencyText(latency.p99) : '–');
   setText(byId('figure-latency-note'), measured
-    ? `p50 ${count(latency.p50)} ms` : 'no alert in the last minute');
+    ? `p50 ${latencyText(latency.p50)}` : 'no alert in the last minute');
 }

@@ -4,7 +4,7 @@ import { lineChart, showBars } from './charts.js';
 import {
   byId, el, scrollingTable, setAttribute, setShown, setText, showFigure, syncList,
 } from './dom.js';
-import { bytes, count, decimal, duration, plural, ruleName, setTime } from './format.js';
+import { age, bytes, count, decimal, latencyText, plural, ruleName, setTime } from './format.js';
 
 const CHART_EVERY_MS = 900;
 
@@ -50,7 +50,7 @@ function showFigures(data) {
   const { latency_ms: latency } = data;
   const measured = latency?.count > 0;
   showFigure('latency_p50', measured ? latency.p50 : null,
-    measured ? `${count(latency.p50)} ms` : '–');
+    measured ? latencyText(latency.p50) : '–');
   setText(byId('latency-count'), measured
     ? `of ${count(latency.count)} alerts in the last minute` : 'no alert in the last minute');
   showFigure('lag', data.lag, count(data.lag));
@@ -109,7 +109,7 @@ function updateQuery(row, query) {
   const [kind, word] = stateOf(query);
   setAttribute(state.firstChild, 'data-state', kind);
   setText(state.firstChild.lastChild, word);
-  setText(state.lastChild, query.error ?? '');
+  setText(state.lastChild, `${query.active ? 'Last failure: ' : ''}${query.error ?? ''}`);
   setShown(state.lastChild, Boolean(query.error));
   setText(trigger, query.trigger ?? '–');
   setText(restarts, count(query.restarts));
@@ -120,7 +120,7 @@ function updateQuery(row, query) {
   const time = progress.firstChild;
   setTime(time, query.last_progress_ms);
   if (Number.isFinite(query.last_progress_ms)) {
-    setText(time, `${duration(store.serverNow() - query.last_progress_ms)} ago`);
+    setText(time, `${age(store.serverNow() - query.last_progress_ms)} ago`);
   }
 }
 

@@ -62,11 +62,13 @@ export function initRack(theStore, leave) {
 export function openFromAddress() {
   const match = /^#rack=(.*)$/s.exec(location.hash);
   if (!match) return;
+  let id;
   try {
-    openRack(decodeURIComponent(match[1]));
+    id = decodeURIComponent(match[1]);
   } catch {
-    // Not an encoded text: the address names no rack.
+    return; // Not an encoded text: the address names no rack.
   }
+  openRack(id);
 }
 
 /** Open the panel of a rack. */

@@ -34,12 +34,14 @@ export class Store {
   changes = new Changes();
   received = false;
   lastMessageAt = -Infinity;
+  lastMessageTime = null;
   #clockOffset = 0;
   #bySubject = new Map();
 
   /** Take a snapshot or an update. */
   apply(message, isSnapshot) {
     this.lastMessageAt = performance.now();
+    this.lastMessageTime = Date.now();
     this.received = true;
     if (Number.isFinite(message.server_time_ms)) {
       this.#clockOffset = message.server_time_ms - Date.now();
