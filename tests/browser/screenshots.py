@@ -30,8 +30,8 @@ IMAGES = ROOT / "docs" / "images"
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-FRAMES, FRAME_MS = 24, 500
-ANIMATION_WIDTH = 800
+FRAMES, FRAME_MS = 20, 500
+ANIMATION_WIDTH = 720
 COLORS = 96
 """Few colours keep the files small; a floor plan has not many more."""
 

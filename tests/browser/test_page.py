@@ -7,9 +7,21 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from events.topics import ALERTS
+from events.records import encode
+from events.topics import (
+    ACTION_COUNTS,
+    AD_ATTRIBUTION,
+    AD_CLICKS,
+    AD_IMPRESSIONS,
+    ALERTS,
+    USER_SESSIONS,
+    USER_TOTALS,
+    Topic,
+)
 from tests.browser.site import HOSTILE_RACKS, RACKS, Site, incident, tile
+from tests.builders import click, impression
 from tests.support import eventually
+from tests.unit.test_dashboard_clickstream import action_count, attribution, session, total
 
 pytestmark = [pytest.mark.full, pytest.mark.alone]
 
@@ -74,7 +86,6 @@ def test_what_one_person_does_everybody_sees(site: Site, browser: Browser, page:
 
         row.get_by_role("button", name="Unsilence").click()
         expect(in_other).not_to_have_attribute("data-status", "silenced")
-        assert site.listed()[rack_id]["silenced_until"] is None
     site.alert(rack_id, "NORMAL")
     expect(row).to_have_count(0, timeout=15_000)
 
@@ -216,6 +227,47 @@ def open_subjects(page: Page) -> set[str]:
     return set(page.evaluate(rows))
 
 
+def test_the_figures_are_those_of_the_topics(site: Site, page: Page) -> None:
+    rows = [attribution("a", "1", 5.0), attribution("a", "2", 70.0), *map(attribution, "bcd")]
+    records: dict[Topic, list[bytes]] = {
+        AD_IMPRESSIONS: [encode(impression(name)) for name in "abcd"],
+        AD_CLICKS: [encode(click(name, "a")) for name in "12"],
+        AD_ATTRIBUTION: [encode(row) for row in (*rows, rows[0])],
+        ACTION_COUNTS: [encode(action_count(0, "open", 4)), encode(action_count(1, "open", 5))],
+        USER_SESSIONS: [encode(session("ada")), encode(session("bob"))],
+        USER_TOTALS: [encode(total("ada", "1200.25")), encode(total("ada", "1300.25"))],
+    }
+    for topic, values in records.items():
+        site.kafka.send(topic, [("key", value) for value in values])
+    expected = {
+        "impressions": "4",
+        "clicks": "2",
+        "attributed_clicks": "2",
+        "clicked": "1",
+        "unclicked": "3",
+        "sessions": "2",
+        "totals": "1",
+        "amount_total": "1300.25",
+        "racks": str(page.locator("button.tile").count()),
+    }
+    for name, value in expected.items():
+        figures = page.locator(f"[data-figure={name}]")
+        expect(figures.first).to_have_attribute("data-value", value, timeout=15_000)
+    expect(page.locator("#actions")).to_contain_text("9")
+    expect(page.locator("[data-figure=amount_total]")).to_have_text("1,300.25")
+
+
+def test_times_are_those_of_the_viewer_with_utc_at_hand(site: Site, browser: Browser) -> None:
+    with site.opened(browser, timezone_id="Asia/Tokyo", locale="en-GB") as page:
+        zone, clock = page.locator("#clock-zone"), page.locator("#clock")
+        expect(zone).to_contain_text("9")
+        local = int(clock.inner_text().partition(":")[0])
+        page.locator("#zone").click()
+        expect(zone).to_have_text("UTC")
+        utc = int(clock.inner_text().partition(":")[0])
+        assert (local - utc) % 24 in (8, 9), "it may be a moment before the hour"
+
+
 def test_nothing_is_loaded_from_elsewhere_and_no_inline_script_can_run(
     site: Site, browser: Browser
 ) -> None:
@@ -263,10 +315,13 @@ def test_a_stopped_broker_is_seen_within_five_seconds_and_the_page_recovers(
     expect(banner).to_be_hidden()
     site.read(RACKS[6], 61.5)
     expect(tile(page, RACKS[6])).to_contain_text("61.5")
+    expect(tile(page, RACKS[6])).not_to_have_attribute("data-stale", "")
     site.broker.stop()
     stopped = time.monotonic()
     expect(banner).to_be_visible(timeout=15_000)
     assert time.monotonic() - stopped <= OUTAGE_SEEN_WITHIN_S
+    # Nothing is sent any more, and the page says how old what it shows is.
+    expect(tile(page, RACKS[6])).to_have_attribute("data-stale", "", timeout=15_000)
     refused = incident_command(page, RACKS[7])
     assert refused["status"] in (404, 503)
     assert refused["error"]
