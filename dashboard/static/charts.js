@@ -6,6 +6,7 @@
 
 import { el, scrollingTable, setAttribute, setShown, setText, syncList } from './dom.js';
 import { clock, count, utc } from './format.js';
+import { inOneOfTheNextFrames } from './frames.js';
 
 const NAMESPACE = 'http://www.w3.org/2000/svg';
 const MARGIN = { top: 10, right: 10, bottom: 20, left: 44 };
@@ -85,7 +86,7 @@ function frame({ title, columns, height = 160, draw, move = null, leave }) {
     setShown(table, rows.length > 0);
     setShown(empty, rows.length === 0);
     setAttribute(canvas, 'aria-label', `${title}. ${summary}`);
-    redraw();
+    inOneOfTheNextFrames(redraw);
     fillTable();
   };
   return { figure, legend, show };

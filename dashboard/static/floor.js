@@ -9,7 +9,7 @@ import { gradient, stepOf, widen } from './colour.js';
 import { byId, el, setAttribute, setShown, setText } from './dom.js';
 import { age, celsius, decimal, idElement, plural, ruleWord, setId } from './format.js';
 
-const TILES_PER_FRAME = 150;
+const TILES_PER_FRAME = 100;
 const DENSE_ABOVE = 160;
 const natural = new Intl.Collator('en', { numeric: true });
 
