@@ -41,7 +41,7 @@ app = cli.new_app("Make the pictures of the docs from the real demo.")
 @app.command()
 def main(
     folder: Annotated[Path, typer.Option(help="Where the pictures go.")] = IMAGES,
-    seconds: Annotated[int, typer.Option(help="How long the demo sends, at most.")] = 300,
+    seconds: Annotated[int, typer.Option(help="How long the demo sends, at most.")] = 900,
     address: Annotated[
         str | None,
         typer.Option(help="The address of a running dashboard, instead of a demo of its own."),
@@ -103,7 +103,7 @@ def wait_for_something_to_see(page: Page) -> None:
     seen = """() => document.querySelectorAll('button.tile[data-state=WARNING]').length > 1
       && Number(document.querySelector('[data-figure=clicked]')?.dataset.value) > 0
       && document.querySelectorAll('button.tile[data-stale]').length < 5"""
-    eventually(lambda: page.evaluate(seen), timeout_s=280, every_s=0.5)
+    eventually(lambda: page.evaluate(seen), timeout_s=420, every_s=0.5)
 
 
 def take(browser: Browser, url: str, folder: Path) -> None:
