@@ -1,5 +1,6 @@
-# The one application image. Topic-init, producers, jobs, alerting, the verdict, and Spark's master and
-# workers differ only in their command. 1.26 GB: Spark's jars are 0.38, Java is 0.2, the CDS archive 0.19, Arrow 0.16.
+# The one application image. Topic-init, producers, jobs, alerting, the dashboard, the verdict, and
+# Spark's master and workers differ only in their command. 1.26 GB: Spark's jars are 0.38, Java is 0.2,
+# the CDS archive 0.18, Arrow 0.16.
 FROM python:3.11-slim-bookworm AS base
 # Spark runs on Java; Debian has it for amd64 and arm64.
 RUN apt-get update \
@@ -47,11 +48,13 @@ FROM base
 RUN useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin rackstream \
  && install --directory --owner=rackstream --group=rackstream \
       /var/lib/rackstream/alerting /var/lib/rackstream/archive /var/lib/rackstream/checkpoints \
-      /var/lib/rackstream/ledger /var/lib/rackstream/load /var/lib/rackstream/world
+      /var/lib/rackstream/ledger /var/lib/rackstream/load /var/lib/rackstream/status \
+      /var/lib/rackstream/world
 COPY --from=packages /opt/venv /opt/venv
 COPY --from=classes /opt/rackstream/jars /opt/rackstream/jars
 COPY alerting /opt/rackstream/app/alerting
 COPY broker /opt/rackstream/app/broker
+COPY dashboard /opt/rackstream/app/dashboard
 COPY demo /opt/rackstream/app/demo
 COPY events /opt/rackstream/app/events
 COPY jars /opt/rackstream/app/jars

@@ -13,7 +13,7 @@ export RUFF_CACHE_DIR = .rackstream/ruff
 # Development containers often set it. Then each program compiles all that it imports: 2 s for Spark.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all lessons lint docs format lock \
+.PHONY: help setup demo test test-rest test-all lessons lint docs screenshots format lock \
 	broker broker-down status load bench up up-cluster up-brokers verdict monitoring failover down logs clean clean-runs
 
 help: ## Show this list
@@ -51,6 +51,9 @@ docs: setup ## Regenerate the pages that come from the programs: commands and le
 	$(PY) -m docs.commands
 	$(PY) -m lessons pages
 
+screenshots: setup ## Make the pictures of the dashboard in docs/images from the real demo
+	$(PY) -m tests.browser.screenshots
+
 format: setup ## Rewrite the code in the project's format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
@@ -83,20 +86,22 @@ bench: setup ## Measure latency and throughput against their limits (30 minutes)
 up: ## Start the pipeline in containers and show its first alerts (needs only Docker)
 	$(COMPOSE) up --build --detach --wait --remove-orphans
 	@$(FIRST_ALERTS)
-	@echo "Running. Alerts: make logs. Kafka: localhost:$${KAFKA_HOST_PORT:-9092}. Stop: make down."
+	@echo "Running. Dashboard: http://$$($(COMPOSE) port dashboard 8000)/. Alerts: make logs." \
+		"Kafka: localhost:$${KAFKA_HOST_PORT:-9092}. Stop: make down."
 
 up-cluster: ## Start it with the jobs on a Spark cluster in containers
 	$(COMPOSE) --profile cluster up --build --detach --wait --remove-orphans \
 		--scale real-time=0 --scale micro-batch=0 --scale closed-windows=0
 	@$(FIRST_ALERTS)
-	@echo "Running. Alerts: make logs. Spark: http://localhost:$${SPARK_HOST_PORT:-8080}." \
-		"Stop: make down."
+	@echo "Running. Dashboard: http://$$($(COMPOSE) port dashboard 8000)/. Alerts: make logs." \
+		"Spark: http://localhost:$${SPARK_HOST_PORT:-8080}. Stop: make down."
 
 up-brokers: ## Start it on three brokers with three replicas of each record
 	$(ON_THREE_BROKERS) $(COMPOSE) --profile brokers up --build --detach --wait --remove-orphans \
 		--scale kafka=0
 	@$(FIRST_ALERTS)
-	@echo "Running. Alerts: make logs. Stop: make down."
+	@echo "Running. Dashboard: http://$$($(COMPOSE) port dashboard 8000)/. Alerts: make logs." \
+		"Stop: make down."
 
 verdict: ## Stop the producers of the containers, and compare all outputs with what they sent
 	@COMPOSE="$(COMPOSE)" THREE_BROKERS="$(ON_THREE_BROKERS)" sh deploy/verdict.sh

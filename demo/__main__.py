@@ -23,7 +23,7 @@ RULES = Path(__file__).with_name("rules.yaml")
 SCENARIO = Path(producer.__file__).parent / "scenarios" / "demo.yaml"
 
 app = cli.new_app(
-    "Everything on this machine without Docker: broker, producer, Spark jobs, alerting."
+    "Everything on this machine without Docker: broker, producer, Spark jobs, alerting, dashboard."
 )
 
 
@@ -48,6 +48,16 @@ def run_command(
             max=65535,
             envvar="PORT",
             help="The broker's port; by default 9092, or a free one if that is in use.",
+            show_default=False,
+        ),
+    ] = None,
+    dashboard_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            envvar="DASHBOARD_PORT",
+            help="The dashboard's port; by default 8000, or a free one if that is in use.",
             show_default=False,
         ),
     ] = None,
@@ -114,6 +124,7 @@ def run_command(
         watermark,
         start_jobs_first,
         clickstream,
+        dashboard_port,
         RULE_NAMES if scenario == SCENARIO else (),
     )
     passed = False

@@ -14,11 +14,13 @@ import psutil
 import typer
 from rich.console import Console
 
+import dashboard
 from broker import server, topics
 from broker.server import RunningBroker
 from demo import processes, report
 from demo.archived import ArchiveCheck
 from demo.comparison import Comparison
+from demo.dashboard_figures import compare_dashboard
 from demo.ledger_truth import read_ledger_truth
 from demo.outputs import Outputs
 from demo.processes import Child
@@ -26,6 +28,7 @@ from demo.verdict import Actual, Truth, compare_outputs
 from events.catalog import RULE_JOBS, JobName
 from events.cli import UserFacingError
 from events.constants import LOST_SIGNAL_WATERMARK
+from events.driver_status import PROGRAM, DriverStatus
 from events.inventory import read_inventory, write_inventory
 from events.rules import Rules, read_rules
 from events.settings import Settings
@@ -33,7 +36,6 @@ from events.status_file import find_statuses
 from events.times import duration_ms, to_ms
 from jars.java import QUICK_JAVA
 from producer.scenario import Scenario
-from spark_jobs.runtime.status import PROGRAM, DriverStatus
 from spark_jobs.runtime.triggers import Trigger
 
 DEFAULT_PORT = 9092
@@ -120,6 +122,7 @@ class Options:
     watermark_s: float | None = None
     start_jobs_first: bool = False
     clickstream: bool = True
+    dashboard_port: int | None = None
     rules_to_prove: Sequence[str] = ()
     """The rules of which the scenario has alerts of both states, unless it ends too early."""
 
@@ -161,6 +164,7 @@ class Demo:
         self._rules = Rules()
         self._spark: list[SparkProgram] = []
         self._others: list[Child] = []
+        self._dashboard = ""
         self._first_alert_s: float | None = None
         self._ready_ms: dict[str, int] = {}
         self._console = Console(highlight=False, soft_wrap=True)
@@ -169,6 +173,10 @@ class Demo:
         """Run the demo; return whether the outputs are right, in a scenario that proves it."""
         options, scenario = self._options, self._options.scenario
         port = choose_port(options.port)
+        dashboard_port = choose_port(
+            options.dashboard_port, dashboard.DEFAULT_PORT, "dashboard", "--dashboard-port"
+        )
+        self._dashboard = f"http://localhost:{dashboard_port}/"
         self._settings = self._settings.model_copy(
             update={
                 "kafka_bootstrap_servers": f"localhost:{port}",
@@ -184,6 +192,7 @@ class Demo:
                 clickstream=options.clickstream,
             )
         )
+        typer.echo(f"Dashboard: {self._dashboard}")
         # Written here and not by the producer, as the jobs read it when they start.
         inventory = list(scenario.inventory(scenario.make_world()))
         write_inventory(self._inventory_path, inventory)
@@ -192,20 +201,26 @@ class Demo:
         os.environ.setdefault("KAFKA_HEAP_OPTS", f"-Xmx512m {JAVA_OPTIONS}")
         broker = server.start(port, self._folder / "kafka")
         topics.create_topics(broker.bootstrap, self._settings.topic_prefix)
-        truth, actual, archived = self._play(broker)
-        verdict = replace(compare_outputs(truth, actual), archived=archived)
+        command = ("dashboard", "run", f"--port={dashboard_port}")
+        inventory_option = f"--inventory={self._inventory_path}"
+        self._others.append(self._start("the dashboard", [*command, inventory_option]))
+        truth, actual, archived, shown = self._play(broker)
+        verdict = replace(compare_outputs(truth, actual), archived=archived, dashboard=shown)
         report.show(self._console, truth, actual, verdict, self._first_alert_s)
         return verdict.passed and not verdict.shortfalls
 
-    def _play(self, broker: RunningBroker) -> tuple[Truth, Actual, Comparison]:
-        """Run the programs until every expected output exists; return it, and the archive's row."""
+    def _play(self, broker: RunningBroker) -> tuple[Truth, Actual, Comparison, Comparison]:
+        """Run the programs until every expected output exists.
+
+        Returns the outputs, and the rows of the archive and the dashboard.
+        """
         alert_log, database = self._folder / "alerts.jsonl", self._folder / "alerting.sqlite3"
         alerting = self._start(
             "alerting",
             ["alerting", "run", f"--database={database}", f"--log-file={alert_log}"],
             shows=True,
         )
-        self._others = [_broker_as_child(broker), alerting]
+        self._others += [_broker_as_child(broker), alerting]
         with closing(Outputs(self._settings, database, alert_log)) as outputs:
             if self._options.start_jobs_first:
                 for _ in self._programs():
@@ -243,10 +258,13 @@ class Demo:
                 self._spark.pop().child.end()
             while outputs.has_unread_records() and within_idle_timeout():
                 self._step(outputs)
-            alerting.end()
             actual = replace(outputs.actual(), ready_ms=self._ready_ms)
+            # While alerting still publishes incidents.
+            shown = compare_dashboard(self._dashboard, actual, lambda: self._step(outputs))
+            alerting.end()
         self._archive_all()
-        return truth, actual, ArchiveCheck(self._settings, self._archive, truth).compare()
+        archived = ArchiveCheck(self._settings, self._archive, truth).compare()
+        return truth, actual, archived, shown
 
     def _archive_all(self) -> None:
         """Archive all topics, now that nothing is written any longer.
@@ -383,15 +401,23 @@ class Demo:
                     self._ready_ms.setdefault(query.job, to_ms(query.last_progress_time))
 
 
-def choose_port(wanted: int | None, default: int = DEFAULT_PORT) -> int:
-    """Return the wanted port; if none is, the default or, with a message, a free one."""
+def choose_port(
+    wanted: int | None,
+    default: int = DEFAULT_PORT,
+    program: str = "broker",
+    option: str = "PORT=",
+) -> int:
+    """Return the wanted port; if none is, the default or, with a message, a free one.
+
+    The message names the demo's program, and the option that chooses its port.
+    """
     if wanted is not None:
         return wanted
     if not _is_taken(default):
         return default
     port = server.free_port()
     typer.echo(
-        f"Port {default} is in use, so the demo's broker uses {port} (PORT= chooses another)."
+        f"Port {default} is in use, so the demo's {program} uses {port} ({option} chooses another)."
     )
     return port
 

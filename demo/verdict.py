@@ -79,8 +79,8 @@ class Actual:
 class Verdict:
     """The comparisons, the alerts' by rule, and what the scenario lacked to prove something.
 
-    Those that may be None were not made: of inputs, signal statistics, distinct actions, and of the
-    archive.
+    Those that may be None were not made: of inputs, signal statistics, distinct actions, of the
+    archive, and of the dashboard.
     """
 
     alerts: Mapping[str, Comparison]
@@ -93,6 +93,7 @@ class Verdict:
     signal_statistics: Comparison | None = None
     distinct: Comparison | None = None
     archived: Comparison | None = None
+    dashboard: Comparison | None = None
 
     @property
     def passed(self) -> bool:
@@ -115,6 +116,7 @@ class Verdict:
             **self.clickstream,
             "distinct actions": self.distinct,
             "archived records": self.archived,
+            "dashboard figures": self.dashboard,
         }
         return {name: compared for name, compared in rows.items() if compared is not None}
 

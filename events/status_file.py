@@ -20,6 +20,8 @@ import msgspec
 from events.cli import UserFacingError
 from events.times import now_ms, to_ms, to_text
 
+FOLDER_VARIABLE = "RACKSTREAM_STATUS"
+"""Environment variable with another folder for status files, which containers then share."""
 FORMAT_VERSION = 1
 """Raise it when a field changes its meaning or is removed; a new field needs no new version."""
 WRITE_INTERVAL_S = 1.0
@@ -98,8 +100,8 @@ def find_home() -> Path:
 
 
 def status_folder(home: Path) -> Path:
-    """Return the folder of all status files below RACKSTREAM_HOME."""
-    return home / "status"
+    """Return the folder of all status files: RACKSTREAM_STATUS, or one below RACKSTREAM_HOME."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or home / "status")
 
 
 def own_file(home: Path, program: str) -> Path:

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from events.cli import UserFacingError
+from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
     Found,
     age_s,
@@ -22,7 +23,7 @@ from events.status_file import (
     status_folder,
 )
 from events.times import now_ms
-from spark_jobs.runtime.status import PROGRAM, DriverStatus, QueryStatus, problems
+from spark_jobs.runtime.status import problems
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

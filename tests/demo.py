@@ -14,7 +14,7 @@ import msgspec
 import psutil
 
 from events import settings
-from tests.support import ROOT, eventually
+from tests.support import ROOT, eventually, free_port
 
 
 @dataclass
@@ -103,6 +103,7 @@ def running_demo(
         "PYTHONPATH": str(ROOT),
         "RACKSTREAM_HOME": str(home),
         "RACKSTREAM_JARS": str(settings.load().jars_dir.resolve()),
+        "DASHBOARD_PORT": str(free_port()),
     }
     with output.open("wb") as out:
         process = subprocess.Popen(

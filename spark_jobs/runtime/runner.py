@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from broker.topics import partition_counts
 from events.cli import UserFacingError
+from events.driver_status import PROGRAM, DriverStatus
 from events.metrics import StatusCollector, serve_metrics
 from events.settings import Settings
 from events.status_file import Process, StatusWriter, own_file, remove_superseded
@@ -33,7 +34,6 @@ from spark_jobs.runtime.options import own_values
 from spark_jobs.runtime.progress import BatchHandler, BatchListener, ProgressFile
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
 from spark_jobs.runtime.session import OBJECT_STORE_CONFIG, new_session
-from spark_jobs.runtime.status import PROGRAM, DriverStatus
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
 from spark_jobs.runtime.topic_watch import TopicWatch

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from events.driver_status import DriverStatus, QueryStatus, TopicStatus
 from events.status_file import BrokerStatus, Process, age_s
 from events.times import now_ms, to_text
 from spark_jobs.runtime.progress import BEGINNING
-from spark_jobs.runtime.status import DriverStatus, QueryStatus, TopicStatus
 from spark_jobs.runtime.triggers import Trigger
 
 RATES_COUNT_S = 10.0

@@ -32,6 +32,7 @@ PORTS = (
     "KAFKA_2_HOST_PORT",
     "KAFKA_3_HOST_PORT",
     "SPARK_HOST_PORT",
+    "DASHBOARD_HOST_PORT",
 )
 
 

@@ -23,6 +23,7 @@ CONTEXT = (
     "submit.py",
     "alerting",
     "broker",
+    "dashboard",
     "demo",
     "events",
     "jars",

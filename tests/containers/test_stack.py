@@ -31,7 +31,7 @@ KILLED = (
     *("real-time", "micro-batch", "closed-windows"),
     "kafka",
 )
-PROGRAMS = set(KILLED)
+PROGRAMS = {*KILLED, "dashboard"}
 OTHER_ROWS = (
     *("input records", "dead letters", "rack-temperature windows", "signal statistics"),
     *("clicked impressions", "unclicked impressions", "sessions", "user totals", "action counts"),

@@ -36,7 +36,7 @@ def test_every_rule_gives_the_expected_alerts(tmp_path: Path) -> None:
             pager.accept()
     assert text.splitlines()[-1].endswith(": 0 missing, 0 wrong.")
     table = table_of(text)
-    others = ["dead letters", "rack-temperature windows", "archived records"]
+    others = ["dead letters", "rack-temperature windows", "archived records", "dashboard figures"]
     assert list(table) == ["input records", *RULES, *others]
     assert [name for name, (expected, *_) in table.items() if not expected] == []
     warnings = [alert for alert in alerts_in(text) if alert["state"] == "WARNING"]

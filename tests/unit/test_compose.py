@@ -11,8 +11,11 @@ import yaml
 from alerting.__main__ import app as alerting_app
 from alerting.config import AlertingSettings
 from broker.__main__ import app as broker_app
+from dashboard import DEFAULT_PORT
+from dashboard.__main__ import app as dashboard_app
 from demo.__main__ import app as demo_app
 from events import settings, topics
+from events.status_file import FOLDER_VARIABLE
 from events.topics import ALL
 from jars.fetch import read_lock
 from producer.__main__ import app as producer_app
@@ -41,10 +44,13 @@ JOBS = {
 CLUSTER_JOBS = {name for name in OURS if name.startswith("cluster-")}
 WORKERS = {name for name in OURS if name.startswith("spark-worker-")}
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-PACKAGES = ("alerting", "broker", "demo", "events", "jars", "producer", "spark_jobs")
+PACKAGES = (
+    *("alerting", "broker", "dashboard", "demo", "events", "jars", "producer", "spark_jobs"),
+)
 APPS = {
     "alerting": alerting_app,
     "broker": broker_app,
+    "dashboard": dashboard_app,
     "demo": demo_app,
     "producer": producer_app,
     "spark_jobs": spark_jobs_app,
@@ -93,6 +99,7 @@ def test_the_services_of_the_stack_are_there() -> None:
         "micro-batch",
         "closed-windows",
         "alerting",
+        "dashboard",
     }
     profiles: dict[str, set[str]] = {}
     for name, service in SERVICES.items():
@@ -204,10 +211,12 @@ def test_each_worker_alone_has_slots_and_memory_for_the_real_time_jobs() -> None
         assert int(offered[offered.index("--cores") + 1]) >= int(conf["spark.cores.max"])
         memory_mib = 1024 * int(offered[offered.index("--memory") + 1].removesuffix("g"))
         assert memory_mib >= executors * int(conf["spark.executor.memory"].removesuffix("m"))
-        # Executors write checkpoints and the archive; only the driver reads the inventory.
-        read_by_drivers = volumes(SERVICES["cluster-micro-batch"]).items()
-        assert read_by_drivers - volumes(SERVICES[name]).items() == {
-            ("/var/lib/rackstream/world", "world")
+        # Executors write checkpoints and the archive. Only the driver reads the inventory, and
+        # writes its status.
+        of_drivers = volumes(SERVICES["cluster-micro-batch"]).items()
+        assert of_drivers - volumes(SERVICES[name]).items() == {
+            ("/var/lib/rackstream/world", "world"),
+            ("/var/lib/rackstream/status", "status"),
         }
 
 
@@ -248,6 +257,21 @@ def test_the_broker_never_makes_a_topic_by_itself() -> None:
     )
 
 
+def test_the_dashboard_reads_the_status_files_of_every_driver() -> None:
+    folder = SERVICES["dashboard"]["environment"][FOLDER_VARIABLE]
+    for name in ("dashboard", *JOBS, *CLUSTER_JOBS):
+        assert SERVICES[name]["environment"][FOLDER_VARIABLE] == folder, name
+        assert volumes(SERVICES[name])[folder] == "status", name
+
+
+def test_the_dashboard_is_published_to_this_machine_only() -> None:
+    (published,) = SERVICES["dashboard"]["ports"]
+    inside = published.rpartition(":")[2]
+    assert published.startswith("127.0.0.1:${DASHBOARD_HOST_PORT:-")
+    assert f"--port={inside}" in SERVICES["dashboard"]["command"]
+    assert int(inside) == DEFAULT_PORT, "the health check asks there"
+
+
 def test_nothing_starts_before_what_it_needs() -> None:
     done, healthy = (
         {"condition": "service_completed_successfully"},
@@ -256,7 +280,7 @@ def test_nothing_starts_before_what_it_needs() -> None:
     gates = {name: service.get("depends_on", {}) for name, service in SERVICES.items()}
     if_there = {name: {**healthy, "required": False} for name in BROKERS if name != "kafka"}
     assert gates["topic-init"] == {"kafka": healthy, **if_there}
-    for name in ("producer", "clickstream", "load", *JOBS):
+    for name in ("producer", "clickstream", "dashboard", "load", *JOBS):
         assert gates[name] == {"topic-init": done, "world": done}, name
     for name in CLUSTER_JOBS:
         spark = dict.fromkeys(["spark-master", *WORKERS], healthy)
@@ -286,7 +310,7 @@ def test_the_jobs_and_the_producer_have_the_same_world() -> None:
     (scenario,) = (part for part in SERVICES["world"]["command"] if part.startswith("--scenario"))
     assert scenario in SERVICES["producer"]["command"]
     assert (ROOT / scenario.partition(":-")[2].removesuffix("}")).exists()
-    for name in (*JOBS, *CLUSTER_JOBS):
+    for name in ("dashboard", *JOBS, *CLUSTER_JOBS):
         assert inventory in SERVICES[name]["command"], name
 
 
@@ -308,7 +332,7 @@ def test_the_image_ends_as_a_user_who_is_not_root() -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_every_setting_given_to_a_program_is_one_that_it_knows(name: str) -> None:
     javas = {"JAVA_TOOL_OPTIONS", "SPARK_DAEMON_MEMORY", "SPARK_NO_DAEMONIZE"}
-    assert set(OURS[name]["environment"]) - javas <= SETTINGS | (
+    assert set(OURS[name]["environment"]) - javas - {FOLDER_VARIABLE} <= SETTINGS | (
         ALERTING_SETTINGS if name == "alerting" else set()
     )
 

@@ -67,6 +67,12 @@ def test_by_default_the_usual_port_is_used_or_else_a_free_one_which_is_printed(
     assert capsys.readouterr().out == (
         f"Port {usual} is in use, so the demo's broker uses {other} (PORT= chooses another).\n"
     )
+    with socket.create_server(("127.0.0.1", usual)):
+        other = choose_port(None, usual, "dashboard", "--dashboard-port")
+    assert capsys.readouterr().out == (
+        f"Port {usual} is in use, so the demo's dashboard uses {other} "
+        "(--dashboard-port chooses another).\n"
+    )
 
 
 def test_before_the_first_alert_ctrl_c_ends_the_demo() -> None:

@@ -105,7 +105,7 @@ def test_prometheus_scrapes_each_container_that_serves_metrics() -> None:
     serving = {
         f"{name}:{service['environment']['METRICS_PORT']}": program_of(service["command"])
         for name, service in DEFAULT.items()
-        if "run" in service.get("command", [])
+        if "run" in service.get("command", []) and service["environment"]["METRICS_PORT"]
     }
     assert targets == serving
     (watched,) = re.findall(r'job=~"(.+)"', RULES["RackstreamProgramDown"]["expr"])

@@ -41,9 +41,17 @@ PROMTOOL = Missing(
     "REQUIRE_PROMTOOL",
     "promtool (package prometheus) is not installed",
 )
+CHROMIUM = Missing(
+    "tests/browser/test_page.py",
+    ("test_hostile_names_are_only_text",),
+    "REQUIRE_CHROMIUM",
+    "chromium is not installed",
+)
 
 
-@pytest.mark.parametrize("missing", [DOCKER, ALERTMANAGER, PROMTOOL], ids=lambda each: each.reason)
+@pytest.mark.parametrize(
+    "missing", [DOCKER, ALERTMANAGER, PROMTOOL, CHROMIUM], ids=lambda each: each.reason
+)
 def test_tests_without_their_program_are_named_or_fail(missing: Missing, tmp_path: Path) -> None:
     done = run_without_programs(missing, tmp_path)
     assert done.returncode == 0, done.stdout

@@ -12,15 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import BrokerStatus, Process, own_file, read_status, write_status
 from events.times import now_ms, to_text
-from spark_jobs.runtime.status import (
-    PROGRAM,
-    DriverStatus,
-    QueryStatus,
-    longest_stall_s,
-    problems,
-)
+from spark_jobs.runtime.status import longest_stall_s, problems
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.status_commands import driver_view, short

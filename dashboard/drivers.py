@@ -1,0 +1,62 @@
+"""Describe the drivers and their queries, by the status files that they write."""
+
+from pathlib import Path
+
+from dashboard.views import DriverView, QueryView
+from events.driver_status import PROGRAM, DriverStatus, QueryStatus
+from events.status_file import FORGOTTEN_AFTER_S, age_s, find_statuses, process_problems
+from events.times import to_ms
+
+MAX_DRIVERS = 20
+MAX_ERROR_CHARACTERS = 500
+
+
+def read_drivers(
+    home: Path, topic_prefix: str, now_ms: int
+) -> tuple[list[DriverView], list[QueryView]]:
+    """Return the drivers of these topics and their queries; what cannot be read is left out."""
+    statuses = [
+        status
+        for status in find_statuses(home, PROGRAM, DriverStatus).statuses
+        if status.topic_prefix == topic_prefix
+        and age_s(status.written_time, now_ms) < FORGOTTEN_AFTER_S
+    ][-MAX_DRIVERS:]
+    drivers = [_driver_view(status, now_ms) for status in statuses]
+    queries = [
+        _query_view(query, status, driver)
+        for status, driver in zip(statuses, drivers, strict=True)
+        for query in status.queries
+    ]
+    return drivers, queries
+
+
+def _driver_view(status: DriverStatus, now_ms: int) -> DriverView:
+    problems = process_problems(status, now_ms)
+    return DriverView(
+        host=status.host,
+        pid=status.pid,
+        healthy=not problems,
+        written_time_ms=to_ms(status.written_time),
+        error=problems[0][:MAX_ERROR_CHARACTERS] if problems else None,
+    )
+
+
+def _query_view(query: QueryStatus, status: DriverStatus, driver: DriverView) -> QueryView:
+    return QueryView(
+        name=query.name,
+        job=query.job,
+        trigger=query.trigger,
+        host=status.host,
+        topics=[topic.removeprefix(status.topic_prefix) for topic in query.topics],
+        active=query.active and driver.healthy,
+        finished=query.finished,
+        restarts=query.restarts,
+        state_rows=query.state_rows,
+        state_bytes=query.state_bytes,
+        last_progress_ms=to_ms(query.last_progress_time) if query.last_progress_time else None,
+        rows_per_second=query.processed_rows_per_second,
+        lag=query.records_behind,
+        late_records=query.late_records,
+        records_left_out=query.records_left_out,
+        error=query.last_error[:MAX_ERROR_CHARACTERS] if query.last_error else None,
+    )

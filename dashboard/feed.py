@@ -1,0 +1,239 @@
+"""Read the topics into the state: a thread that consumes, and one that asks for the topics' ends.
+
+The consumer belongs to no group and commits nothing. Outputs are read from their start, or the last
+`BACKLOG` of each partition; readings from their end. Of readings and windows, only the newest of
+each key is looked at, a few times a second: in Real-time Mode each reading updates four windows.
+"""
+
+import queue
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import closing
+from threading import Event, Thread
+from typing import Self
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from dashboard.drivers import read_drivers
+from dashboard.hub import Hub
+from dashboard.state import SIGNAL_STATISTICS_NAME, Received
+from events.settings import Settings
+from events.times import now_ms
+from events.topics import (
+    ACTION_COUNTS,
+    AD_ATTRIBUTION,
+    ALERTS,
+    ALL,
+    DEAD_LETTERS,
+    INCIDENTS,
+    RACK_READINGS,
+    RACK_TEMPERATURE,
+    USER_SESSIONS,
+    USER_TOTALS,
+)
+
+Partition = tuple[str, int]
+"""A topic's name on the broker, and a partition's number."""
+BACKLOG = 200_000
+"""So many of a partition's last records are read at the start."""
+READINGS_BACKLOG = 2_000
+BATCH_RECORDS = 5_000
+POLL_S = 0.1
+WATCH_S = 1.0
+REQUEST_S = 2.0
+NEWEST_COUNTS = {RACK_READINGS.name, RACK_TEMPERATURE.name, SIGNAL_STATISTICS_NAME}
+"""Topics of which only the newest record of each key matters."""
+FASTEST_MS = 250
+KEYS_PER_SECOND = 1_000
+"""How many keys of such a topic change at most; with more keys, each changes less often."""
+MOST_WAITING = 10_000
+"""So many keys are looked at at once, however recently others were: they take memory."""
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+CLIENT: dict[str, str | int | float | bool] = {
+    "log_level": 0,
+    "reconnect.backoff.ms": 100,
+    "reconnect.backoff.max.ms": 1_000,
+    "socket.connection.setup.timeout.ms": 3_000,
+}
+CONSUMER: dict[str, str | int | float | bool] = CLIENT | {
+    "group.id": "dashboard",  # never joined, but the client requires one
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    # Few, larger responses: an alert waits for at most a tenth of a second.
+    "fetch.min.bytes": 65_536,
+    "fetch.wait.max.ms": 100,
+    "queued.min.messages": 10_000,
+    "queued.max.messages.kbytes": 4_096,
+    "fetch.max.bytes": 4_194_304,
+}
+
+
+class _Newest:
+    """The newest record of each key that waits to be looked at."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[bytes | None, Message] = {}
+        self._due_ms = 0
+
+    def take_if_due(self, at_ms: int) -> list[Message]:
+        """Return and forget the records, unless few wait and others were taken too recently."""
+        if at_ms < self._due_ms and len(self.by_key) < MOST_WAITING:
+            return []
+        self._due_ms = at_ms + max(FASTEST_MS, 1000 * len(self.by_key) // KEYS_PER_SECOND)
+        messages = list(self.by_key.values())
+        self.by_key.clear()
+        return messages
+
+
+class Feed:
+    """Feeds a hub from the broker until the context ends."""
+
+    def __init__(self, settings: Settings, hub: Hub, report: Callable[[str], None]) -> None:
+        self._settings, self._hub, self._report = settings, hub, report
+        self._names = {settings.topic(topic): topic.name for topic in ALL}
+        self._consumed = {
+            settings.topic(topic)
+            for topic in (
+                RACK_READINGS,
+                RACK_TEMPERATURE,
+                ALERTS,
+                AD_ATTRIBUTION,
+                ACTION_COUNTS,
+                USER_SESSIONS,
+                USER_TOTALS,
+                INCIDENTS,
+                DEAD_LETTERS,
+            )
+        } | {name for name, topic in self._names.items() if topic == SIGNAL_STATISTICS_NAME}
+        self._new_partitions = queue.SimpleQueue[list[TopicPartition]]()
+        self._end = Event()
+        self._threads = [
+            Thread(target=self._guarded, args=(target,), name=name, daemon=True)
+            for name, target in (("consumer", self._consume), ("watch", self._watch))
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _guarded(self, target: Callable[[], None]) -> None:
+        try:
+            target()
+        except Exception as error:  # noqa: BLE001 - a dead thread must be seen in the process
+            self._report(f"reading the topics has ended: {error!r}")
+            self._hub.fail(f"reading the topics has ended: {error!r}")
+
+    def _consume(self) -> None:
+        newest = {topic: _Newest() for topic, name in self._names.items() if name in NEWEST_COUNTS}
+        with closing(Consumer(CONSUMER | self._servers())) as consumer:
+            while not self._end.is_set():
+                while not self._new_partitions.empty():
+                    consumer.incremental_assign(self._new_partitions.get())
+                by_topic = defaultdict[str, list[Message]](list)
+                for message in consumer.consume(BATCH_RECORDS, timeout=POLL_S):
+                    topic = message.topic()
+                    if message.error() is not None or topic is None:
+                        continue
+                    if topic in newest:
+                        newest[topic].by_key[message.key()] = message
+                    else:
+                        by_topic[topic].append(message)
+                at_ms = now_ms()
+                for topic, waiting in newest.items():
+                    if messages := waiting.take_if_due(at_ms):
+                        by_topic[topic] = messages
+                with self._hub.state() as state:
+                    for topic, messages in by_topic.items():
+                        state.apply(self._names[topic], list(map(_received, messages)))
+                    state.publish_sections(at_ms)
+
+    def _watch(self) -> None:
+        """Ask once a second for the topics and their ends, and for the drivers' status files."""
+        admin = AdminClient(CLIENT | self._servers())
+        known = set[Partition]()
+        while not self._end.wait(WATCH_S):
+            self._look_at_topics(admin, known)
+            drivers, queries = read_drivers(
+                self._settings.rackstream_home, self._settings.topic_prefix, now_ms()
+            )
+            with self._hub.state() as state:
+                state.set_drivers(drivers, queries)
+
+    def _look_at_topics(self, admin: AdminClient, known: set[Partition]) -> None:
+        try:
+            partitions = self._partitions(admin)
+            ends = self._offsets(admin, partitions, _LATEST)
+            new = [partition for partition in partitions if partition not in known]
+            begins = self._offsets(admin, new, _EARLIEST)
+        except KafkaException:
+            with self._hub.state() as state:
+                state.set_broker(reachable=False, now_ms=now_ms())
+            return
+        known.update(new)
+        consumed = [partition for partition in new if partition[0] in self._consumed]
+        if consumed:
+            self._new_partitions.put(
+                [
+                    TopicPartition(*partition, self._start(partition[0], begins[partition], end))
+                    for partition in consumed
+                    for end in (ends[partition],)
+                ]
+            )
+        counts = dict.fromkeys((self._names[topic] for topic, _ in partitions), 0)
+        for (topic, _), end in ends.items():
+            counts[self._names[topic]] += end
+        missing = [topic.name for topic in ALL if topic.name not in counts]
+        at_ms = now_ms()
+        with self._hub.state() as state:
+            state.set_broker(reachable=True, now_ms=at_ms)
+            state.set_topics(counts, missing, at_ms)
+
+    def _start(self, topic: str, begin: int, end: int) -> int:
+        """Return the offset from which a partition is read."""
+        is_readings = topic == self._settings.topic(RACK_READINGS)
+        return max(begin, end - (READINGS_BACKLOG if is_readings else BACKLOG))
+
+    def _partitions(self, admin: AdminClient) -> list[Partition]:
+        found = admin.list_topics(timeout=REQUEST_S).topics
+        return [
+            (name, number)
+            for name in self._names
+            if name in found and found[name].error is None
+            for number in found[name].partitions
+        ]
+
+    def _offsets(
+        self, admin: AdminClient, partitions: list[Partition], spec: OffsetSpec
+    ) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        asked = {TopicPartition(topic, number): spec for topic, number in partitions}
+        futures = admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_S
+        )
+        return {
+            (partition.topic, partition.partition): future.result().offset
+            for partition, future in futures.items()
+        }
+
+    def _servers(self) -> dict[str, str | int | float | bool]:
+        return {"bootstrap.servers": self._settings.kafka_bootstrap_servers}
+
+
+def _received(message: Message) -> Received:
+    return Received(message.key(), message.value(), message.timestamp()[1])

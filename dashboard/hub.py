@@ -1,0 +1,105 @@
+"""Share the state between the thread that feeds it and the browsers that watch it.
+
+A browser has no queue: the hub knows the version that it last got, and gives it what changed since,
+however long it took to read. An update is encoded once for all browsers that have the same version.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+import msgspec
+
+from dashboard.state import State
+from dashboard.views import Update
+from events.times import now_ms
+
+TICK_S = 0.25
+"""The least time between two updates of a browser."""
+
+
+class Hub:
+    """The state behind a lock, and a signal to all browsers when it has changed."""
+
+    def __init__(self, state: State) -> None:
+        self._state, self._lock = state, Lock()
+        self._encoder = msgspec.json.Encoder(decimal_format="number")
+        self._events: dict[int, bytes] = {}
+        self._events_version = 0
+        self._changed = asyncio.Condition()
+        self._failure: str | None = None
+        self.is_closed = False
+        self.watching = 0
+        """How many streams are open."""
+
+    @contextmanager
+    def state(self) -> Iterator[State]:
+        """Yield the state for as long as the context lasts; other threads wait."""
+        with self._lock:
+            yield self._state
+
+    def encode(self, value: object) -> bytes:
+        """Return a value as JSON."""
+        return self._encoder.encode(value)
+
+    async def run(self) -> None:
+        """Wake the browsers when something has changed, until the hub is closed."""
+        seen = 0
+        while not self.is_closed:
+            await asyncio.sleep(TICK_S)
+            if self._state.version != seen or self.is_closed:
+                seen = self._state.version
+                async with self._changed:
+                    self._changed.notify_all()
+
+    def fail(self, sentence: str) -> None:
+        """Note that what feeds the state has ended."""
+        self._failure = sentence
+
+    def problem(self) -> str | None:
+        """Return a sentence on what is wrong, or None."""
+        if self._failure is not None:
+            return self._failure
+        if not self._state.is_broker_reachable:
+            return f"The broker at {self._state.servers} does not answer."
+        return None
+
+    def close(self) -> None:
+        """End all streams."""
+        self.is_closed = True
+
+    async def wait_for_change(self, version: int, timeout_s: float) -> bool:
+        """Wait until the state is newer than a version; return False after the timeout."""
+        try:
+            async with asyncio.timeout(timeout_s), self._changed:
+                await self._changed.wait_for(
+                    lambda: self._state.version > version or self.is_closed
+                )
+        except TimeoutError:
+            return False
+        return True
+
+    def update_since(self, version: int) -> tuple[int, bytes]:
+        """Return the newest version, and the event that brings a browser from another one to it.
+
+        The version 0 asks for everything.
+        """
+        with self._lock:
+            newest = self._state.version
+            if newest != self._events_version:
+                self._events.clear()
+                self._events_version = newest
+            event = self._events.get(version)
+            if event is None:
+                update = self._state.update_since(version, now_ms())
+                event = self._events[version] = self._event(update)
+        return newest, event
+
+    def heartbeat(self, version: int) -> bytes:
+        """Return the event that nothing has changed since a version."""
+        return self._event(Update(version=version, server_time_ms=now_ms()))
+
+    def _event(self, update: Update) -> bytes:
+        name = b"snapshot" if update.is_snapshot else b"update"
+        return b"event: %b\ndata: %b\n\n" % (name, self._encoder.encode(update))

@@ -1,0 +1,89 @@
+"""Whether the pipeline keeps up: rates, latencies of alerts, dead letters, and the queries."""
+
+import math
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+
+from dashboard.views import DriverView, LatencyView, PipelineView, QueryView, RatesView
+from events.topics import ALERT_COMMANDS, ALL, EVENT_TOPICS
+
+RATE_POINTS = 60
+LATENCY_MS = 60_000
+LATENCIES_KEPT = 10_000
+INPUTS = frozenset(topic.name for topic in EVENT_TOPICS)
+OUTPUTS = frozenset(topic.name for topic in ALL) - INPUTS - {ALERT_COMMANDS.name}
+
+
+class Pipeline:
+    """What is known about the flow of records, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._totals: tuple[int, int, int] | None = None
+        self._into = deque[tuple[int, float]](maxlen=RATE_POINTS)
+        self._out = deque[tuple[int, float]](maxlen=RATE_POINTS)
+        self._latencies = deque[tuple[int, int]](maxlen=LATENCIES_KEPT)
+        self._dead_letters = Counter[str]()
+        self._drivers: Sequence[DriverView] = ()
+        self._queries: Sequence[QueryView] = ()
+
+    def set_counts(self, counts: Mapping[str, int], now_ms: int) -> None:
+        """Take how many records the topics ever got, to derive the rates."""
+        into = sum(count for name, count in counts.items() if name in INPUTS)
+        out = sum(count for name, count in counts.items() if name in OUTPUTS)
+        if self._totals is not None:
+            before_ms, had_in, had_out = self._totals
+            seconds = max(1, now_ms - before_ms) / 1000
+            self._into.append((now_ms, round(max(0, into - had_in) / seconds, 1)))
+            self._out.append((now_ms, round(max(0, out - had_out) / seconds, 1)))
+        self._totals = (now_ms, into, out)
+
+    def add_latency(self, append_ms: int, latency_ms: int) -> None:
+        """Take how long after its event time an alert reached the topic."""
+        self._latencies.append((append_ms, latency_ms))
+
+    def add_dead_letter(self, reason: str) -> None:
+        """Count a dead letter."""
+        self._dead_letters[reason] += 1
+
+    @property
+    def dead_letters(self) -> int:
+        """How many dead letters were counted."""
+        return self._dead_letters.total()
+
+    def set_queries(self, drivers: Sequence[DriverView], queries: Sequence[QueryView]) -> None:
+        """Take what the drivers say about themselves and their queries."""
+        self._drivers, self._queries = drivers, queries
+
+    def view(self, now_ms: int) -> PipelineView:
+        """Return what a browser shows."""
+        return PipelineView(
+            rates=RatesView(into=list(self._into), out=list(self._out)),
+            latency_ms=self._latency(now_ms),
+            lag=_sum_known([query.lag for query in self._queries]),
+            late_rows=_sum_known([query.late_records for query in self._queries]),
+            left_out=_sum_known([query.records_left_out for query in self._queries]),
+            dead_letters=self._dead_letters.total(),
+            dead_letters_by_reason=dict(self._dead_letters),
+            drivers=list(self._drivers),
+            queries=list(self._queries),
+        )
+
+    def _latency(self, now_ms: int) -> LatencyView:
+        recent = sorted(
+            latency for append_ms, latency in self._latencies if append_ms > now_ms - LATENCY_MS
+        )
+        if not recent:
+            return LatencyView(p50=None, p99=None, count=0)
+        return LatencyView(
+            p50=_percentile(recent, 0.5), p99=_percentile(recent, 0.99), count=len(recent)
+        )
+
+
+def _percentile(values: Sequence[int], share: float) -> int:
+    """Return the least value that at least this share of the sorted values does not exceed."""
+    return values[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _sum_known(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

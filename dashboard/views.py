@@ -1,0 +1,197 @@
+"""What a browser receives, as JSON: a snapshot of everything, then updates of what changed."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from events.records import Incident, RackTemperature, State, UserSession, UserTotal
+
+
+class RackView(Struct, kw_only=True):
+    """A rack as the floor plan shows it; the readings' fields are null before the first one."""
+
+    rack_id: str
+    site_id: str
+    device_type: str | None
+    threshold_c: float
+    temperature_c: float | None = None
+    signal_strength: float | None = None
+    event_time_ms: int | None = None
+    append_time_ms: int | None = None
+    state: State = "NORMAL"
+    rules: list[str] = []
+
+
+class BrokerView(Struct, kw_only=True):
+    """Whether the broker answers, and since when it does or does not."""
+
+    servers: str
+    reachable: bool
+    since_ms: int
+
+
+class WindowsView(Struct, kw_only=True):
+    """The newest windows of the fleet, the oldest first."""
+
+    fleet: list[RackTemperature]
+
+
+class HistogramView(Struct, kw_only=True):
+    """How many values lie above the bound before and at or below each bound, then above all."""
+
+    bounds: Sequence[int]
+    counts: Sequence[int]
+
+
+class ArrivalsView(Struct, kw_only=True):
+    """Impressions and clicks that arrived, as `[epoch ms, impressions, clicks]` per interval."""
+
+    interval_s: int
+    points: Sequence[tuple[int, int, int]]
+
+
+class ClickstreamView(Struct, kw_only=True):
+    """Clicks and actions: `impressions` and `clicks` count records, all others distinct ones."""
+
+    impressions: int
+    clicks: int
+    arrivals: ArrivalsView
+    attributed_clicks: int
+    clicked: int
+    unclicked: int
+    seconds_to_click: HistogramView
+    actions: dict[str, int]
+    sessions: int
+    last_sessions: list[UserSession]
+    totals: int
+    top_totals: list[UserTotal]
+    amount_total: str
+
+
+class SignalView(Struct, kw_only=True):
+    """The signal strengths of one type of device in the newest window."""
+
+    window_start: str
+    window_end: str
+    device_type: str | None
+    reading_count: int
+    signal_strength_min: float
+    signal_strength_max: float
+    signal_strength_avg: float
+
+
+class LatencyView(Struct, kw_only=True):
+    """From event time to append time of the last minute's alerts, in milliseconds."""
+
+    p50: int | None
+    p99: int | None
+    count: int
+
+
+class RatesView(Struct, kw_only=True):
+    """Records per second into the topics of events and out of the jobs, `[epoch ms, rate]`."""
+
+    into: Sequence[tuple[int, float]] = msgspec.field(name="in")
+    out: Sequence[tuple[int, float]]
+
+
+class QueryView(Struct, kw_only=True):
+    """A query of a driver, as its status file describes it; null where it is unknown."""
+
+    name: str
+    job: str
+    trigger: str
+    host: str
+    topics: list[str]
+    active: bool
+    finished: bool
+    restarts: int
+    state_rows: int | None
+    state_bytes: int | None
+    last_progress_ms: int | None
+    rows_per_second: float | None
+    lag: int | None
+    late_records: int | None
+    records_left_out: int | None
+    error: str | None
+
+
+class DriverView(Struct, kw_only=True):
+    """A process that runs queries."""
+
+    host: str
+    pid: int
+    healthy: bool
+    written_time_ms: int
+    error: str | None
+
+
+class PipelineView(Struct, kw_only=True):
+    """Whether the pipeline keeps up; null where nobody reports it."""
+
+    rates: RatesView
+    latency_ms: LatencyView
+    lag: int | None
+    late_rows: int | None
+    left_out: int | None
+    dead_letters: int
+    dead_letters_by_reason: dict[str, int]
+    drivers: list[DriverView]
+    queries: list[QueryView]
+
+
+class LimitsView(Struct, kw_only=True):
+    """What was left out because the dashboard's memory is bounded."""
+
+    racks_left_out: int
+
+
+class Update(Struct, kw_only=True, omit_defaults=True):
+    """What changed since the version that a browser has; a snapshot has all members."""
+
+    version: int
+    server_time_ms: int
+    is_snapshot: bool = False
+    broker: BrokerView | UnsetType = UNSET
+    racks: list[RackView] | UnsetType = UNSET
+    incidents: list[Incident] | UnsetType = UNSET
+    incidents_removed: list[tuple[str, str]] | UnsetType = UNSET
+    windows: WindowsView | UnsetType = UNSET
+    clickstream: ClickstreamView | UnsetType = UNSET
+    signals: list[SignalView] | UnsetType = UNSET
+    pipeline: PipelineView | UnsetType = UNSET
+    counts: dict[str, int] | UnsetType = UNSET
+    alerts: dict[str, int] | UnsetType = UNSET
+    topics_missing: list[str] | UnsetType = UNSET
+    limits: LimitsView | UnsetType = UNSET
+
+
+class RackDetails(Struct, kw_only=True):
+    """One rack with its last readings (`[epoch ms, °C, signal]`), windows and alerts."""
+
+    rack: RackView
+    readings: list[tuple[int, float, float]]
+    windows: list[RackTemperature]
+    alerts: list[msgspec.Raw]
+
+
+class ShownDeadLetter(Struct, kw_only=True):
+    """A dead letter without its bytes; `value_cut` says whether its text was shortened."""
+
+    source_topic: str
+    partition: int
+    offset: int
+    reason: str
+    error: str
+    value: str | None
+    value_size: int
+    value_cut: bool
+    seen_time: str
+
+
+class DeadLettersView(Struct, kw_only=True):
+    """The newest dead letters first, and how many there are."""
+
+    dead_letters: list[ShownDeadLetter]
+    count: int

@@ -1,0 +1,150 @@
+"""A broker, alerting and a dashboard beside the tests; records reach the page by Kafka only."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
+
+from broker import server
+from broker.server import RunningBroker
+from broker.topics import create_topics
+from events.inventory import write_inventory
+from events.records import Alert, Evidence, RackReading, encode
+from events.times import now_ms, to_text
+from events.topics import ALERTS, RACK_READINGS
+from tests.browser.dashboard import RunningDashboard, running_dashboard
+from tests.builders import rack
+from tests.support import Kafka, free_port, program, run
+
+RACKS = tuple(f"rack-{number:04d}" for number in range(1, 9))
+HOSTILE_RACKS = (
+    "<script>document.title='owned'</script>",
+    "<img src=x onerror=document.title='owned'>",
+    "\u202egpj.rack\u202c",
+    "\u200f\u05d0\u05d1\u05d2 rack",
+    "x" * 256,
+    "a|b\"'&amp; ",
+)
+FAILED_REQUEST = "Failed to load resource"
+"""What the browser itself logs of an answer such as 503, whatever the page does about it."""
+
+
+@dataclass(slots=True)
+class Site:
+    """What runs: a broker that can be stopped, alerting and its database, the dashboard."""
+
+    kafka: Kafka
+    dashboard: RunningDashboard
+    database: Path
+    broker: RunningBroker
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(now_ms()))
+
+    @contextmanager
+    def opened(self, browser: Browser, **options: Any) -> Iterator[Page]:
+        """Open the page in a context of its own; fail if it logs an error."""
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        problems: list[str] = []
+
+        def note(message: ConsoleMessage) -> None:
+            if message.type == "error" and not message.text.startswith(FAILED_REQUEST):
+                problems.append(message.text)
+
+        page = context.new_page()
+        page.on("console", note)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        try:
+            page.goto(self.dashboard.url)
+            page.locator("#connection[data-state=live]").wait_for()
+            page.locator(f"button.tile[data-rack={RACKS[-1]}]").wait_for()
+            yield page
+            assert problems == []
+        finally:
+            context.close()
+
+    def read(self, rack_id: str, temperature_c: float) -> None:
+        """Send a reading of a rack."""
+        number = next(self.numbers)
+        reading = RackReading(
+            event_id=f"e{number}",
+            event_time=to_text(now_ms()),
+            rack_id=rack_id,
+            sequence=number,
+            site_id="site-a",
+            device_type="gpu-server",
+            temperature_c=temperature_c,
+            signal_strength=0.9,
+        )
+        self.kafka.send(RACK_READINGS, [(rack_id, encode(reading))])
+
+    def alert(self, rack_id: str, state: Any = "WARNING") -> Alert:
+        """Send an alert about a rack, as the job would."""
+        number, now = next(self.numbers), to_text(now_ms())
+        alert = Alert(
+            alert_id=f"{number:032x}",
+            rule="rack-overheating",
+            subject=rack_id,
+            site_id="site-a",
+            state=state,
+            severity="error" if state == "WARNING" else "info",
+            event_time=now,
+            detected_time=now,
+            summary="The last three readings are all at or above 90 °C.",
+            evidence=[
+                Evidence(event_id=f"{number}", sequence=1, event_time=now, temperature_c=95.5)
+            ],
+        )
+        self.kafka.send(ALERTS, [(rack_id, encode(alert))])
+        return alert
+
+    def listed(self) -> dict[str, dict[str, Any]]:
+        """Return the open incidents that `alerting list` shows, by subject."""
+        done = run("alerting", "list", "--json", f"--database={self.database}", env=self.kafka.env)
+        assert done.returncode == 0, done.stderr
+        incidents = [msgspec.json.decode(line) for line in done.stdout.splitlines()]
+        return {incident["subject"]: incident for incident in incidents}
+
+    def restart_broker(self) -> None:
+        """Start the broker again after `broker.stop()`, at the same port and with its data."""
+        self.broker = server.start(self.broker.port, self.broker.data_dir)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Site]:
+    """Run everything with some racks."""
+    broker = server.start(free_port(), folder / "kafka")
+    kafka, inventory = Kafka(broker.bootstrap, "page-"), folder / "inventory.jsonl"
+    database = folder / "alerts.sqlite3"
+    write_inventory(inventory, [rack(rack_id) for rack_id in RACKS])
+    env = {**kafka.env, "RACKSTREAM_HOME": str(folder)}
+    alerting = ("alerting", "run", f"--database={database}")
+    site: Site | None = None
+    try:
+        create_topics(kafka.bootstrap, kafka.prefix)
+        with (
+            program(*alerting, env=env, output=folder / "alerting.log"),
+            running_dashboard(kafka, inventory, home=folder) as dashboard,
+        ):
+            site = Site(kafka, dashboard, database, broker)
+            yield site
+    finally:
+        (site.broker if site else broker).stop()
+
+
+def tile(page: Page, rack_id: str) -> Locator:
+    """Return the tile of a rack, whatever its name is."""
+    index = page.evaluate(
+        "id => [...document.querySelectorAll('button.tile')].findIndex(t => t.dataset.rack === id)",
+        rack_id,
+    )
+    assert index >= 0, f"no tile of {rack_id!r}"
+    return page.locator("button.tile").nth(index)
+
+
+def incident(page: Page, rack_id: str) -> Locator:
+    """Return the row of a rack in the list of incidents."""
+    return page.locator(f"#incidents-list li.incident[data-subject='{rack_id}']")

@@ -1,0 +1,76 @@
+"""The page with 1,000 racks at 5,000 readings/s: what a frame costs, and whether its heap grows.
+
+`DASHBOARD_SECONDS=300 REQUIRE_CHROMIUM=1 python -m pytest tests/browser/test_load.py -s` watches
+the heap for five minutes instead of one.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, CDPSession, Page
+
+from broker.server import RunningBroker
+from tests.browser.bench import replaying
+from tests.browser.dashboard import running_dashboard
+from tests.browser.tracing import CATEGORIES, frame_costs_ms, percentile
+from tests.support import Kafka, above, eventually
+
+pytestmark = [pytest.mark.full, pytest.mark.alone]
+
+RACKS, READINGS_PER_SECOND = 1_000, 5_000
+MOST_PER_FRAME_MS = 16.0
+MOST_GROWTH = 0.10
+SECONDS = float(os.environ.get("DASHBOARD_SECONDS", "60"))
+WARM_UP_S, TRACED_S = 10.0, 10.0
+
+
+def test_a_thousand_racks_cost_little_per_frame_and_the_heap_does_not_grow(
+    browser: Browser, broker: RunningBroker, tmp_path: Path
+) -> None:
+    kafka, inventory = Kafka(broker.bootstrap, "load-"), tmp_path / "inventory.jsonl"
+    with (
+        replaying(kafka, inventory, RACKS, READINGS_PER_SECOND),
+        running_dashboard(kafka, inventory, home=tmp_path) as dashboard,
+    ):
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(dashboard.url)
+        eventually(lambda: page.locator("button.tile").count(), lambda count: count == RACKS)
+        cdp = page.context.new_cdp_session(page)
+        wait(WARM_UP_S)
+        began_mb, temperatures = heap_mb(cdp), shown(page)
+        browser.start_tracing(page=page, categories=list(CATEGORIES))
+        wait(TRACED_S)
+        costs = frame_costs_ms(browser.stop_tracing())
+        assert sum(a != b for a, b in zip(temperatures, shown(page), strict=True)) > RACKS / 2
+        wait(SECONDS - TRACED_S)
+        ended_mb = heap_mb(cdp)
+        page.close()
+    p95 = percentile(costs, 0.95)
+    print(  # noqa: T201 - for docs/dashboard.md
+        f"\n{len(costs)} frames: p50 {percentile(costs, 0.5):.1f} ms, p95 {p95:.1f} ms; "
+        f"heap {began_mb:.1f} MB, after {SECONDS:g} s {ended_mb:.1f} MB"
+    )
+    assert len(costs) > 2 * TRACED_S, "the page was drawn"
+    assert p95 <= MOST_PER_FRAME_MS
+    assert ended_mb <= (1 + MOST_GROWTH) * began_mb
+
+
+def wait(seconds: float) -> None:
+    """Let the page run for a while."""
+    began = time.monotonic()
+    eventually(lambda: time.monotonic() - began, above(seconds), timeout_s=seconds + 5, every_s=0.5)
+
+
+def shown(page: Page) -> list[str]:
+    """Return what each tile says."""
+    tiles = "[...document.querySelectorAll('button.tile')].map(t => t.getAttribute('aria-label'))"
+    labels: list[str] = page.evaluate(tiles)
+    return labels
+
+
+def heap_mb(cdp: CDPSession) -> float:
+    """Return the size of the page's heap after a forced collection."""
+    cdp.send("HeapProfiler.collectGarbage")
+    return float(cdp.send("Runtime.getHeapUsage")["usedSize"]) / 1e6

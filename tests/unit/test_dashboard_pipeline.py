@@ -1,0 +1,109 @@
+"""The dashboard's view of the pipeline: rates, latencies, drivers and their queries."""
+
+from pathlib import Path
+
+import pytest
+
+from dashboard.drivers import read_drivers
+from dashboard.pipeline import LATENCY_MS, RATE_POINTS, Pipeline
+from events.driver_status import PROGRAM, DriverStatus, QueryStatus
+from events.status_file import (
+    FOLDER_VARIABLE,
+    BrokerStatus,
+    Process,
+    status_folder,
+    write_status,
+)
+from events.times import to_text
+from tests.builders import START, T0
+
+
+def driver(*queries: QueryStatus, prefix: str = "", written_ms: int = T0) -> DriverStatus:
+    """Return the status of a driver on another host."""
+    header = Process(PROGRAM, prefix, START).header()
+    return DriverStatus(
+        **header | {"host": "elsewhere", "written_time": to_text(written_ms)},
+        broker=BrokerStatus(servers="broker:9092", reachable=True, since=START),
+        jobs=["overheating"],
+        checkpoint_root="checkpoints",
+        topics={},
+        queries=list(queries),
+    )
+
+
+def query(name: str = "overheating", **changes: object) -> QueryStatus:
+    """Return the status of a query that runs."""
+    fields: dict[str, object] = {
+        "name": name,
+        "job": name,
+        "trigger": "micro-batch",
+        "topics": ["p-rack-readings"],
+        "batch_s": 2.0,
+        "active": True,
+        "started_time": START,
+        "finished": False,
+        "restarts": 1,
+        "records_behind": 7,
+        "late_records": 2,
+        "records_left_out": 3,
+        "state_rows": 40,
+        "state_bytes": 5000,
+        "last_progress_time": START,
+    }
+    return QueryStatus(**fields | changes)  # type: ignore[arg-type] # by their names
+
+
+def test_rates_follow_from_the_counts() -> None:
+    pipeline = Pipeline()
+    for second in range(RATE_POINTS + 10):
+        counts = {"rack-readings": 100 * second, "alerts": 3 * second, "alert-commands": 9 * second}
+        pipeline.set_counts(counts, T0 + 1000 * second)
+    rates = pipeline.view(T0).rates
+    assert len(rates.into) == len(rates.out) == RATE_POINTS
+    assert rates.into[-1] == (T0 + 1000 * (RATE_POINTS + 9), 100.0)
+    assert {rate for _, rate in rates.out} == {3.0}
+
+
+def test_latencies_are_those_of_the_last_minute() -> None:
+    pipeline = Pipeline()
+    pipeline.add_latency(T0, 99_999)
+    for latency_ms in range(1, 101):
+        pipeline.add_latency(T0 + 1000, latency_ms)
+    recent = pipeline.view(T0 + LATENCY_MS).latency_ms
+    assert (recent.p50, recent.p99, recent.count) == (50, 99, 100)
+    none = pipeline.view(T0 + 2 * LATENCY_MS).latency_ms
+    assert (none.p50, none.p99, none.count) == (None, None, 0)
+
+
+def test_the_queries_of_these_topics_are_shown(tmp_path: Path) -> None:
+    write_status(status_folder(tmp_path) / f"{PROGRAM}-a-1.json", driver(query(), prefix="p-"))
+    write_status(status_folder(tmp_path) / f"{PROGRAM}-b-2.json", driver(query(), prefix="other-"))
+    (status_folder(tmp_path) / f"{PROGRAM}-c-3.json").write_bytes(b"{")
+    drivers, queries = read_drivers(tmp_path, "p-", T0)
+    assert [(each.host, each.healthy) for each in drivers] == [("elsewhere", True)]
+    (shown,) = queries
+    assert (shown.name, shown.topics, shown.active) == ("overheating", ["rack-readings"], True)
+    assert (shown.restarts, shown.lag, shown.last_progress_ms) == (1, 7, T0)
+    pipeline = Pipeline()
+    assert pipeline.view(T0).lag is None, "nobody says it"
+    pipeline.set_queries(drivers, queries)
+    view = pipeline.view(T0)
+    assert (view.lag, view.late_rows, view.left_out) == (7, 2, 3)
+
+
+@pytest.mark.parametrize(("age_s", "is_healthy"), [(5, True), (60, False)])
+def test_a_driver_that_hangs_has_no_active_query(
+    tmp_path: Path, age_s: int, is_healthy: bool
+) -> None:
+    write_status(status_folder(tmp_path) / f"{PROGRAM}-a-1.json", driver(query()))
+    drivers, queries = read_drivers(tmp_path, "", T0 + 1000 * age_s)
+    assert [each.healthy for each in drivers] == [is_healthy]
+    assert [each.active for each in queries] == [is_healthy]
+    assert bool(drivers[0].error) is not is_healthy
+
+
+def test_status_files_may_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "shared"))
+    assert status_folder(tmp_path) == tmp_path / "shared"
+    write_status(tmp_path / "shared" / f"{PROGRAM}-a-1.json", driver(query()))
+    assert len(read_drivers(tmp_path / "home", "", T0)[0]) == 1

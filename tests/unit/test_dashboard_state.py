@@ -1,0 +1,344 @@
+"""The dashboard's state: what each browser is sent, and that memory stays bounded."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from dashboard import state as state_module
+from dashboard.state import (
+    ALERTS_PER_RACK,
+    FLEET_WINDOWS,
+    READINGS_PER_RACK,
+    WINDOWS_PER_RACK,
+    Received,
+    State,
+)
+from dashboard.views import BrokerView, LimitsView, Update, WindowsView
+from events.records import DeadLetter, Incident, RackTemperature, encode
+from events.times import to_text
+from events.topics import ALERTS, DEAD_LETTERS, INCIDENTS, RACK_READINGS, RACK_TEMPERATURE
+from tests.builders import START, T0, alert_value, rack, reading
+
+RULE = "rack-overheating"
+
+
+def new_state(*rack_ids: str) -> State:
+    """Return a state whose inventory has some racks."""
+    return State("broker:9092", [rack(rack_id) for rack_id in rack_ids], T0)
+
+
+def received(record: msgspec.Struct, key: str | None = None, append_ms: int = T0) -> Received:
+    """Return a record as a consumer gets it."""
+    return Received(None if key is None else key.encode(), encode(record), append_ms)
+
+
+def incident(subject: str = "rack-0001", status: str = "firing", **changes: Any) -> Incident:
+    """Return an incident as alerting publishes it."""
+    fields: dict[str, Any] = {
+        "alert_id": f"id of {subject}",
+        "status": status,
+        "severity": "error",
+        "rule": RULE,
+        "subject": subject,
+        "site_id": "site-a",
+        "start_time": START,
+        "end_time": None,
+        "repeats": 0,
+        "acknowledged_by": None,
+        "silenced_until": None,
+        "inhibited": False,
+        "flapping": False,
+        "summary": f"{subject} is hot.",
+        "last_alert_id": f"id of {subject}",
+    }
+    return msgspec.convert(fields | changes, Incident)
+
+
+def window(scope: str, number: int, reading_count: int = 1) -> Received:
+    """Return the record of a scope's window; windows are numbered in their order."""
+    start, end = to_text(T0 + 300_000 * number), to_text(T0 + 300_000 * (number + 2))
+    record = RackTemperature(
+        scope=scope,
+        window_start=start,
+        window_end=end,
+        reading_count=reading_count,
+        temperature_c_avg=70.0,
+        temperature_c_min=60.0,
+        temperature_c_max=80.0,
+    )
+    return received(record, f"{scope}|{start}|{end}")
+
+
+def take_incidents(state: State, incidents: Iterable[Incident]) -> None:
+    """Give the state some incidents, all in one batch."""
+    records = [received(each, f"{each.rule}|{each.subject}") for each in incidents]
+    state.apply(INCIDENTS.name, records)
+
+
+def changed_racks(update: Update) -> dict[str, tuple[float | None, str, list[str]]]:
+    """Return temperature, state and rules of each rack in an update."""
+    return {
+        each.rack_id: (each.temperature_c, each.state, each.rules) for each in update.racks or ()
+    }
+
+
+def test_a_new_browser_gets_every_member() -> None:
+    snapshot = new_state("rack-0001").update_since(0, T0)
+    optional = {"incidents_removed"}
+    missing = {
+        name
+        for name in Update.__struct_fields__
+        if getattr(snapshot, name) is msgspec.UNSET and name not in optional
+    }
+    assert missing == set()
+    assert changed_racks(snapshot) == {"rack-0001": (None, "NORMAL", [])}
+
+
+def test_an_update_has_only_what_changed_since_the_browsers_version() -> None:
+    state = new_state("rack-0001", "rack-0002")
+    version = state.update_since(0, T0).version
+    state.apply(RACK_READINGS.name, [received(reading(1, 75.5, "rack-0002"))])
+    update = state.update_since(version, T0)
+    assert changed_racks(update) == {"rack-0002": (75.5, "NORMAL", [])}
+    assert (update.incidents, update.windows, update.broker) == (msgspec.UNSET,) * 3
+    later = state.update_since(update.version, T0)
+    assert (later.version, later.racks) == (update.version, msgspec.UNSET)
+
+
+def test_a_slow_browser_gets_the_newest_values_only() -> None:
+    state = new_state("rack-0001")
+    version = state.update_since(0, T0).version
+    for sequence in range(1, 50):
+        state.apply(RACK_READINGS.name, [received(reading(sequence, 50.0 + sequence))])
+    assert changed_racks(state.update_since(version, T0)) == {"rack-0001": (99.0, "NORMAL", [])}
+
+
+def test_the_newest_reading_is_that_with_the_highest_sequence() -> None:
+    state = new_state()
+    in_topic_order = [
+        reading(2, 72.0, at_s=1_000_000),  # a wrong clock
+        reading(1, 71.0),
+        reading(3, 73.0, at_s=3),
+        reading(2, 72.0, at_s=1_000_000),
+    ]
+    state.apply(RACK_READINGS.name, list(map(received, in_topic_order)))
+    details = state.rack("rack-0001")
+    assert details is not None
+    only = details.rack
+    assert (only.temperature_c, only.event_time_ms) == (73.0, T0 + 3000)
+
+
+def test_a_rack_without_inventory_has_the_threshold_of_the_contract() -> None:
+    state = new_state("rack-0001")
+    records = [received(reading(1, 70.0, name)) for name in ("rack-0001", "rack-x")]
+    state.apply(RACK_READINGS.name, records)
+    thresholds = {each.rack_id: each.threshold_c for each in state.update_since(0, T0).racks or ()}
+    assert thresholds == {"rack-0001": 90.0, "rack-x": 100.0}
+
+
+def test_a_racks_state_is_that_of_its_open_incidents() -> None:
+    state = new_state("rack-0001", "rack-0002")
+    version = state.version
+    take_incidents(state, [incident(), incident(rule="weak-signal")])
+    both = changed_racks(state.update_since(version, T0))
+    assert both == {"rack-0001": (None, "WARNING", [RULE, "weak-signal"])}
+    version = state.version
+    take_incidents(state, [incident(status="resolved")])
+    assert changed_racks(state.update_since(version, T0))["rack-0001"][1:] == (
+        "WARNING",
+        ["weak-signal"],
+    )
+    take_incidents(state, [incident(rule="weak-signal", status="resolved")])
+    assert changed_racks(state.update_since(version, T0))["rack-0001"][1:] == ("NORMAL", [])
+
+
+@pytest.mark.parametrize("status", ["firing", "acknowledged", "silenced"])
+def test_an_incident_that_is_not_resolved_is_open(status: str) -> None:
+    state = new_state("rack-0001")
+    take_incidents(state, [incident(status=status)])
+    assert changed_racks(state.update_since(0, T0))["rack-0001"][1] == "WARNING"
+
+
+def test_a_rack_whose_incident_came_before_its_first_reading_is_in_warning() -> None:
+    state = new_state()
+    take_incidents(state, [incident("rack-new")])
+    state.apply(RACK_READINGS.name, [received(reading(1, 95.0, "rack-new"))])
+    assert changed_racks(state.update_since(0, T0)) == {"rack-new": (95.0, "WARNING", [RULE])}
+
+
+def test_a_removed_incident_is_named_to_those_who_have_it() -> None:
+    state = new_state("rack-0001")
+    take_incidents(state, [incident(), incident("rack-0002")])
+    version = state.version
+    state.apply(INCIDENTS.name, [Received(f"{RULE}|rack-0001".encode(), None, T0)])
+    update = state.update_since(version, T0)
+    assert update.incidents_removed == [(RULE, "rack-0001")]
+    assert changed_racks(update)["rack-0001"][1] == "NORMAL"
+    snapshot = state.update_since(0, T0)
+    assert [each.subject for each in snapshot.incidents or ()] == ["rack-0002"]
+    assert snapshot.incidents_removed is msgspec.UNSET
+
+
+def test_who_missed_a_forgotten_removal_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "MAX_REMOVED", 2)
+    state = new_state("rack-0001")
+    take_incidents(state, [incident(str(number)) for number in range(4)])
+    version = state.version
+    for number in range(3):
+        state.apply(INCIDENTS.name, [Received(f"{RULE}|{number}".encode(), None, T0)])
+    update = state.update_since(version, T0)
+    assert update.is_snapshot
+    assert [each.subject for each in update.incidents or ()] == ["3"]
+    assert not state.update_since(version + 1, T0).is_snapshot
+
+
+def test_too_many_incidents_crowd_out_the_one_that_changed_longest_ago(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 2)
+    state = new_state("a")
+    take_incidents(state, [incident("a"), incident("b"), incident("a")])
+    version = state.version
+    take_incidents(state, [incident("c")])
+    update = state.update_since(version, T0)
+    assert update.incidents_removed == [(RULE, "b")]
+    assert [each.subject for each in update.incidents or ()] == ["c"]
+
+
+def test_a_later_window_record_replaces_the_earlier_and_old_windows_go() -> None:
+    state = new_state("rack-0001")
+    windows = [window("fleet", number) for number in range(FLEET_WINDOWS + 5)]
+    state.apply(RACK_TEMPERATURE.name, [*windows, window("fleet", FLEET_WINDOWS, 7)])
+    state.publish_sections(T0)
+    view = state.update_since(0, T0).windows
+    assert isinstance(view, WindowsView)
+    assert len(view.fleet) == FLEET_WINDOWS
+    assert view.fleet[0].window_start == to_text(T0 + 300_000 * 5)
+    assert [each.reading_count for each in view.fleet[-5:]] == [7, 1, 1, 1, 1]
+
+
+def test_a_scope_may_contain_the_separator_of_keys() -> None:
+    state = new_state("a|b")
+    state.apply(RACK_TEMPERATURE.name, [window("a|b", 0)])
+    details = state.rack("a|b")
+    assert details is not None
+    assert [each.scope for each in details.windows] == ["a|b"]
+
+
+def test_a_racks_details_are_bounded_and_in_order() -> None:
+    state = new_state("rack-0001")
+    count = READINGS_PER_RACK + 50
+    state.apply(RACK_READINGS.name, [received(reading(n, 50 + n / 10)) for n in range(count)])
+    state.apply(RACK_TEMPERATURE.name, [window("rack-0001", n) for n in range(50)])
+    alerts = [Received(b"", alert_value(n, subject="rack-0001"), T0) for n in range(30)]
+    state.apply(ALERTS.name, [*alerts, Received(b"", alert_value(99, subject="other"), T0)])
+    details = state.rack("rack-0001")
+    assert details is not None
+    times = [time_ms for time_ms, _, _ in details.readings]
+    assert times == [T0 + 1000 * n for n in range(count - READINGS_PER_RACK, count)]
+    assert details.readings[-1][1:] == (50 + (count - 1) / 10, 0.9)
+    assert len(details.windows) == WINDOWS_PER_RACK
+    shown = [msgspec.json.decode(alert)["alert_id"] for alert in details.alerts]
+    assert shown == [f"{n:032x}"[::-1] for n in reversed(range(30 - ALERTS_PER_RACK, 30))]
+    assert state.rack("rack-unknown") is None
+
+
+def test_more_racks_than_fit_are_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "MAX_RACKS", 3)
+    state = new_state("rack-0001")
+    records = [received(reading(n, 70.0, f"new-{n % 4}")) for n in range(8)]
+    state.apply(RACK_READINGS.name, records)
+    state.publish_sections(T0)
+    snapshot = state.update_since(0, T0)
+    assert list(changed_racks(snapshot)) == ["rack-0001", "new-0", "new-1"]
+    assert isinstance(snapshot.limits, LimitsView)
+    assert snapshot.limits.racks_left_out == 2
+
+
+def test_an_alert_that_comes_again_counts_once() -> None:
+    state = new_state()
+    values = [alert_value(1), alert_value(2), alert_value(1), alert_value(3, rule="weak-signal")]
+    state.apply(ALERTS.name, [Received(b"", value, T0) for value in values])
+    state.publish_sections(T0)
+    assert state.update_since(0, T0).alerts == {RULE: 2, "weak-signal": 1}
+
+
+def test_a_dead_letter_counts_once_and_its_value_is_cut() -> None:
+    state = new_state()
+    letters = [
+        DeadLetter(
+            source_topic="rack-readings",
+            partition=0,
+            offset=offset,
+            reason="unreadable",
+            value="x" * size,
+            value_base64=None,
+            value_size=size,
+            error="not JSON",
+            seen_time=START,
+        )
+        for offset, size in ((1, 10), (2, 60_000), (1, 10))
+    ]
+    state.apply(DEAD_LETTERS.name, list(map(received, letters)))
+    view = state.dead_letters()
+    assert view.count == 2
+    assert [(each.offset, len(each.value or ""), each.value_cut) for each in view.dead_letters] == [
+        (2, 4096, True),
+        (1, 10, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"{", b"[]", b"\xff\xfe", b'{"rack_id":1}', b"null", b'{"scope":"fleet"}']
+)
+@pytest.mark.parametrize("topic", sorted(new_state().topics))
+def test_a_record_that_nobody_can_read_changes_nothing(topic: str, value: bytes) -> None:
+    state = new_state("rack-0001")
+    before = msgspec.json.encode(state.update_since(0, T0))
+    state.apply(topic, [Received(b"key", value, T0), Received(None, value, T0)])
+    state.version -= 1
+    after = msgspec.json.encode(state.update_since(0, T0))
+    assert after == before
+    assert state.unreadable == 2
+
+
+def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot() -> None:
+    state = new_state("rack-0001")
+    broken = window("fleet", 1)._replace(value=b'{"scope":')
+    state.apply(RACK_TEMPERATURE.name, [window("fleet", 0), broken, window("fleet", 2)])
+    view = state.update_since(0, T0).windows
+    assert isinstance(view, WindowsView)
+    assert [each.window_start for each in view.fleet] == [to_text(T0), to_text(T0 + 600_000)]
+
+
+def test_a_section_changes_at_most_once_per_second() -> None:
+    state = new_state()
+    state.apply(RACK_TEMPERATURE.name, [window("fleet", 0)])
+    state.publish_sections(T0)
+    version = state.version
+    state.apply(RACK_TEMPERATURE.name, [window("fleet", 1)])
+    state.publish_sections(T0 + 999)
+    assert state.update_since(version, T0).windows is msgspec.UNSET
+    state.publish_sections(T0 + 1000)
+    assert state.update_since(version, T0).windows is not msgspec.UNSET
+
+
+def test_the_broker_is_down_since_the_first_failure() -> None:
+    state = new_state()
+    state.set_broker(reachable=True, now_ms=T0 + 1)
+    version = state.version
+    state.set_broker(reachable=False, now_ms=T0 + 2)
+    state.set_broker(reachable=False, now_ms=T0 + 3)
+    broker = state.update_since(version, T0).broker
+    assert isinstance(broker, BrokerView)
+    assert (broker.reachable, broker.since_ms) == (False, T0 + 2)
+
+
+def test_missing_topics_are_named() -> None:
+    state = new_state()
+    state.set_topics({"alerts": 3}, ["incidents"], T0)
+    state.publish_sections(T0)
+    snapshot = state.update_since(0, T0)
+    assert (snapshot.topics_missing, snapshot.counts) == (["incidents"], {"alerts": 3})

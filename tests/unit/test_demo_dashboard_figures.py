@@ -1,0 +1,121 @@
+"""The demo's comparison of what the dashboard shows with the outputs."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dashboard.hub import Hub
+from dashboard.state import Received, State
+from demo.dashboard_figures import compare_figures, expected_figures, shown_figures
+from demo.verdict import Actual
+from events.records import DeadLetter, encode
+from events.topics import (
+    ACTION_COUNTS,
+    AD_ATTRIBUTION,
+    ALERTS,
+    DEAD_LETTERS,
+    INCIDENTS,
+    RACK_TEMPERATURE,
+    USER_SESSIONS,
+    USER_TOTALS,
+    Topic,
+)
+from tests.builders import START, T0, alert_value
+from tests.unit.test_dashboard_clickstream import action_count, attribution, session, total
+from tests.unit.test_dashboard_state import incident, window
+
+RECORDS: dict[Topic, list[bytes]] = {
+    ALERTS: [alert_value(1, subject="hot"), alert_value(1, subject="hot"), alert_value(2)],
+    INCIDENTS: [encode(incident("hot")), encode(incident("rack-0002"))],
+    AD_ATTRIBUTION: [
+        *(encode(attribution("a", click, 5.0)) for click in "112"),
+        encode(attribution("b")),
+    ],
+    ACTION_COUNTS: [encode(action_count(0, "open", 4)), encode(action_count(1, "open", 5))],
+    USER_SESSIONS: [encode(session("ada")), encode(session("ada")), encode(session("bob"))],
+    USER_TOTALS: [encode(total("ada", "1.25")), encode(total("bob", "2.50"))],
+    DEAD_LETTERS: [
+        encode(
+            DeadLetter(
+                source_topic="rack-readings",
+                partition=0,
+                offset=offset,
+                reason="unreadable",
+                value="{",
+                value_base64=None,
+                value_size=1,
+                error="not JSON",
+                seen_time=START,
+            )
+        )
+        for offset in (1, 1, 2)
+    ],
+}
+WINDOWS = [window("fleet", 0, 9), window("fleet", 1, 8), window("rack-0001", 0, 7)]
+
+
+def actual() -> Actual:
+    """Return the outputs as the demo reads them: of a total or a count the last record."""
+    rows = {
+        topic: [msgspec.json.decode(value) for value in values] for topic, values in RECORDS.items()
+    }
+    return Actual(
+        alerts=[rows[ALERTS][0], rows[ALERTS][2]],
+        dead_letters=rows[DEAD_LETTERS],
+        windows=[msgspec.json.decode(record.value or b"") for record in WINDOWS],
+        clickstream={
+            "attribution": rows[AD_ATTRIBUTION],
+            "session": rows[USER_SESSIONS],
+            "total": rows[USER_TOTALS],
+            "action-count": rows[ACTION_COUNTS],
+        },
+        alert_topic=[(row, T0) for row in rows[ALERTS]],
+    )
+
+
+def snapshot(without: Topic | None = None) -> dict[str, Any]:
+    """Return what a browser is sent, unless a record of a topic was not read."""
+    state = State("broker:9092", [], T0)
+    state.apply(RACK_TEMPERATURE.name, WINDOWS[without is RACK_TEMPERATURE :])
+    for topic, values in RECORDS.items():
+        records = [Received(None, value, T0) for value in values]
+        state.apply(topic.name, records[:-1] if topic is without else records)
+    state.publish_sections(T0)
+    _, event = Hub(state).update_since(0)
+    found: dict[str, Any] = msgspec.json.decode(event.partition(b"data: ")[2])
+    return found
+
+
+def test_the_figures_of_the_dashboard_are_those_of_the_outputs() -> None:
+    expected = expected_figures(actual())
+    assert expected == {
+        "alerts of rack-overheating": 2,
+        "open rack-overheating of hot": True,
+        "open rack-overheating of rack-0002": True,
+        "dead letters unreadable": 2,
+        f"readings of the fleet from {START}": 9,
+        "readings of the fleet from 2026-11-18T11:11:40.000Z": 8,
+        "clicks that joined": 2,
+        "clicked impressions": 1,
+        "unclicked impressions": 1,
+        "sessions": 2,
+        "users with a total": 2,
+        "amount of all totals": "3.75",
+        "action open": 9,
+    }
+    assert shown_figures(snapshot()) == expected
+
+
+def test_without_a_clickstream_its_figures_are_zero() -> None:
+    state = State("broker:9092", [], T0)
+    _, event = Hub(state).update_since(0)
+    shown = shown_figures(msgspec.json.decode(event.partition(b"data: ")[2]))
+    assert compare_figures(expected_figures(Actual()), shown).passed
+    assert set(shown.values()) == {0, "0.00"}
+
+
+@pytest.mark.parametrize("topic", [*RECORDS, RACK_TEMPERATURE], ids=lambda topic: str(topic.name))
+def test_a_record_that_the_dashboard_missed_is_found(topic: Topic) -> None:
+    compared = compare_figures(expected_figures(actual()), shown_figures(snapshot(topic)))
+    assert not compared.passed
