@@ -71,7 +71,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(name)
     stats = terminalreporter.stats
     if lines := not_judged([*stats.get("passed", []), *stats.get("failed", [])]):
-        terminalreporter.section("NOT JUDGED, as the machine was overloaded", yellow=True)
+        terminalreporter.section("NOT JUDGED: promised times", yellow=True)
         for line in lines:
             terminalreporter.line(line)
 

@@ -14,6 +14,7 @@ import msgspec
 import psutil
 
 from events import settings
+from events.catalog import RULES
 from tests.support import ROOT, eventually, free_port
 
 
@@ -82,6 +83,18 @@ def table_of(text: str) -> dict[str, list[int]]:
     count, delays = r" +([\d,]+)", r"(?: +[\d.,]+ s){0,2}"
     rows = re.findall(rf"^ *(\w.*?){4 * count}{delays} *$", text, re.MULTILINE)
     return {name: [int(cell.replace(",", "")) for cell in cells] for name, *cells in rows}
+
+
+def longest_delays(text: str) -> dict[str, float]:
+    """Return the longest delay of each rule that a demo's table has one of, in seconds."""
+    rows = re.findall(r"^ *(\w[\w-]*) .* ([\d.,]+) s *$", text, re.MULTILINE)
+    return {name: float(delay.replace(",", "")) for name, delay in rows if name in RULES}
+
+
+def first_alert_s(text: str) -> float:
+    """Return how long a demo's first alert took from its start, in seconds."""
+    (found,) = re.findall(r"^from start to first alert: ([\d.]+) s$", text, re.MULTILINE)
+    return float(found)
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -32,6 +32,12 @@ def test_a_promise_is_judged_by_its_margin_where_the_machine_is_free(
     assert properties["first alert"] == f"{measured_s:.1f} s"
 
 
+def test_a_promise_that_cannot_be_judged_is_reported() -> None:
+    properties: dict[str, object] = {}
+    Promises(properties.__setitem__, lambda: 1.0).skip("no alert was due")
+    assert properties == {NOT_JUDGED: "no alert was due"}
+
+
 def test_a_calibration_is_a_share_of_a_processor() -> None:
     assert 0.0 < free_share() <= 1.05
 
