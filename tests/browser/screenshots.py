@@ -30,9 +30,9 @@ IMAGES = ROOT / "docs" / "images"
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-FRAMES, FRAME_MS = 20, 500
-ANIMATION_WIDTH = 720
-COLORS = 96
+FRAMES, FRAME_MS = 16, 500
+ANIMATION_WIDTH = 640
+COLORS, ANIMATION_COLORS = 96, 64
 """Few colours keep the files small; a floor plan has not many more."""
 
 app = cli.new_app("Make the pictures of the docs from the real demo.")
@@ -141,7 +141,7 @@ def animate(page: Page, path: Path) -> None:
         picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
         height = round(picture.height * ANIMATION_WIDTH / picture.width)
         small = picture.resize((ANIMATION_WIDTH, height), Image.Resampling.LANCZOS)
-        frames.append(small.quantize(COLORS, dither=Image.Dither.NONE))
+        frames.append(small.quantize(ANIMATION_COLORS, dither=Image.Dither.NONE))
         page.wait_for_timeout(max(0, FRAME_MS - 1000 * (time.monotonic() - began)))
     frames[0].save(
         path, save_all=True, append_images=frames[1:], duration=FRAME_MS, loop=0, optimize=True
