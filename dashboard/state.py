@@ -7,7 +7,7 @@ time: whoever calls it says what time it is.
 from array import array
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -30,15 +30,20 @@ from dashboard.views import (
 )
 from events.constants import DEFAULT_THRESHOLD_C, FLEET_SCOPE
 from events.records import (
+    MAX_ID_BYTES,
+    Action,
     ActionCount,
     AdAttribution,
     Alert,
     DeadLetter,
+    Id,
     Incident,
+    Instant,
     InventoryRack,
     RackTemperature,
     UserSession,
     UserTotal,
+    money_fault,
 )
 from events.times import to_ms
 from events.topics import (
@@ -60,8 +65,13 @@ MAX_RACKS = 5_000
 MAX_INCIDENTS = 5_000
 MAX_REMOVED = 1_000
 """Removed incidents that are remembered; a browser that is further behind gets a snapshot."""
-MAX_ALERTS = 5_000
+MAX_ALERTS = 2_000
 """Alerts that are kept over all racks."""
+MAX_ALERT_BYTES = 16_384
+"""A larger alert is counted, but not kept."""
+MAX_WINDOW_BYTES = 2_048
+MAX_TEXT = 1_000
+"""How many characters are kept of an incident's texts."""
 ALERT_IDS_REMEMBERED = 50_000
 READINGS_PER_RACK = 300
 READING_INTERVAL_MS = 1_000
@@ -74,6 +84,8 @@ DEAD_LETTERS_KEPT = 100
 DEAD_LETTER_CHARACTERS = 4096
 SECTION_INTERVAL_MS = 1_000
 """The least time between two versions of a section that is sent as a whole."""
+
+ACTIONS: Final = frozenset(get_args(Action))
 
 T = TypeVar("T")
 
@@ -89,11 +101,11 @@ class Received(NamedTuple):
 class _Reading(Struct):
     """What the dashboard needs of a reading."""
 
-    rack_id: str
+    rack_id: Id
     sequence: int
-    site_id: str
-    device_type: str
-    event_time: str
+    site_id: Id
+    device_type: Id
+    event_time: Instant
     temperature_c: float
     signal_strength: float
 
@@ -101,14 +113,14 @@ class _Reading(Struct):
 class _SignalStatistics(Struct):
     """What the dashboard needs of a window of signal strengths."""
 
-    window_start: str
-    window_end: str
+    window_start: Instant
+    window_end: Instant
     reading_count: int
     signal_strength_min: float
     signal_strength_max: float
     signal_strength_avg: float
-    device_type: str | None = None
-    rack_id: str | None = None
+    device_type: Id | None = None
+    rack_id: Id | None = None
 
 
 class _Rack:
@@ -281,9 +293,8 @@ class State:
 
     def _take_readings(self, records: Iterable[Received]) -> None:
         for record, reading in self._with_records(records, _READING):
-            try:
-                time_ms = to_ms(reading.event_time)
-            except ValueError:
+            time_ms = _time_ms(reading.event_time)
+            if time_ms is None:
                 self.unreadable += 1
                 continue
             rack = self._racks.get(reading.rack_id) or self._new_rack(reading)
@@ -326,7 +337,7 @@ class State:
                 continue
             for incident in self._decoded([record], _INCIDENT):
                 key = (incident.rule, incident.subject)
-                crowded_out = self._incidents.set(key, (self.version, incident))
+                crowded_out = self._incidents.set(key, (self.version, _with_short_texts(incident)))
                 if crowded_out is not None:
                     self._forget((crowded_out[1].rule, crowded_out[1].subject))
                 self._set_rule(incident.subject, incident.rule, incident.status != "resolved")
@@ -354,11 +365,11 @@ class State:
 
     def _take_windows(self, records: Iterable[Received]) -> None:
         for record in records:
-            parts = (record.key or b"").decode("utf-8", "replace").rsplit("|", 2)
-            if len(parts) != 3 or record.value is None:
+            window = _window_of(record)
+            if window is None or record.value is None:
                 self.unreadable += 1
                 continue
-            scope, start, _ = parts
+            scope, start = window
             if scope == FLEET_SCOPE:
                 _keep_newest(self._fleet, start, record.value, FLEET_WINDOWS)
                 self._changed("windows")
@@ -368,13 +379,15 @@ class State:
 
     def _take_alerts(self, records: Iterable[Received]) -> None:
         for record, alert in self._with_records(records, _ALERT):
-            if self._alert_ids.add(alert.alert_id):
-                self._alerts.append((alert.subject, record.value or b""))
+            event_ms, value = _time_ms(alert.event_time), record.value or b""
+            if event_ms is None:
+                self.unreadable += 1
+            elif self._alert_ids.add(alert.alert_id):
                 self._alert_counts[alert.rule] += 1
                 self._changed("alerts")
-                self.pipeline.add_latency(
-                    record.append_ms, record.append_ms - to_ms(alert.event_time)
-                )
+                self.pipeline.add_latency(record.append_ms, record.append_ms - event_ms)
+                if len(value) <= MAX_ALERT_BYTES:
+                    self._alerts.append((alert.subject, value))
 
     def _take_attributions(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _ATTRIBUTION):
@@ -383,17 +396,26 @@ class State:
 
     def _take_action_counts(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _ACTION_COUNT):
-            self.clickstream.add_action_count(row)
+            if row.action is None or row.action in ACTIONS:
+                self.clickstream.add_action_count(row)
+            else:
+                self.unreadable += 1
         self._changed("clickstream")
 
     def _take_sessions(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _SESSION):
-            self.clickstream.add_session(row)
+            if money_fault(row.amount_total) is None:
+                self.clickstream.add_session(row)
+            else:
+                self.unreadable += 1
         self._changed("clickstream")
 
     def _take_totals(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _TOTAL):
-            self.clickstream.add_total(row)
+            if money_fault(row.amount_total) is None:
+                self.clickstream.add_total(row)
+            else:
+                self.unreadable += 1
         self._changed("clickstream")
 
     def _take_signals(self, records: Iterable[Received]) -> None:
@@ -415,7 +437,7 @@ class State:
             self._changed("pipeline")
             self._dead_letters.appendleft(
                 ShownDeadLetter(
-                    source_topic=letter.source_topic,
+                    source_topic=letter.source_topic[:MAX_ID_BYTES],
                     partition=letter.partition,
                     offset=letter.offset,
                     reason=letter.reason,
@@ -516,6 +538,33 @@ class State:
     def _decoded_windows(self, windows: Mapping[str, bytes]) -> list[RackTemperature]:
         records = [Received(None, windows[start], 0) for start in sorted(windows)]
         return self._decoded(records, _WINDOW)
+
+
+def _time_ms(text: str) -> int | None:
+    """Return epoch milliseconds, or None for a date that no calendar has."""
+    try:
+        return to_ms(text)
+    except ValueError:
+        return None
+
+
+def _window_of(record: Received) -> tuple[str, str] | None:
+    """Return a window's scope and start by its key, or None for what is no window."""
+    parts = (record.key or b"").decode("utf-8", "replace").rsplit("|", 2)
+    if len(parts) != 3 or len(record.value or b"") > MAX_WINDOW_BYTES:
+        return None
+    scope, start, _ = parts
+    is_window = len(scope) <= MAX_ID_BYTES and _time_ms(start) is not None
+    return (scope, start) if is_window else None
+
+
+def _with_short_texts(incident: Incident) -> Incident:
+    by = incident.acknowledged_by
+    return msgspec.structs.replace(
+        incident,
+        summary=incident.summary[:MAX_TEXT],
+        acknowledged_by=None if by is None else by[:MAX_TEXT],
+    )
 
 
 def _keep_newest(windows: dict[str, bytes], start: str, value: bytes, limit: int) -> None:

@@ -5,7 +5,7 @@
  */
 
 import { el, scrollingTable, setAttribute, setShown, setText, syncList } from './dom.js';
-import { clock, count, utc } from './format.js';
+import { clock, count, timeOfDay, utc } from './format.js';
 import { inOneOfTheNextFrames } from './frames.js';
 
 const NAMESPACE = 'http://www.w3.org/2000/svg';
@@ -156,7 +156,7 @@ export function lineChart({ title, names, format, height, fromZero = true, gap =
     const marks = timeTicks(...span, Math.max(3, Math.floor(width / 100)));
     for (const at of marks.values) {
       if (x(at) > MARGIN.left + 20 && x(at) < width - 30) {
-        drawLabel(canvas, x(at), height, clock(at, marks.precision));
+        drawLabel(canvas, x(at), height, timeOfDay(at, marks.precision));
       }
     }
     series.forEach((points, index) => {

@@ -39,11 +39,17 @@ export function toMs(time) {
   return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? ms : null;
 }
 
+/** Return a time of day without the day, for axes. */
+export function timeOfDay(time, precision = 'seconds') {
+  const ms = toMs(time);
+  return ms === null ? '–' : formats[precision].format(ms);
+}
+
 /** Return a time of day; with the day unless it is today. */
 export function clock(time, precision = 'seconds') {
   const ms = toMs(time);
   if (ms === null) return '–';
-  const text = formats[precision].format(ms);
+  const text = timeOfDay(ms, precision);
   const today = formats.dayKey.format(ms) === formats.dayKey.format(Date.now());
   return today ? text : `${formats.day.format(ms)}, ${text}`;
 }

@@ -6,8 +6,8 @@ import {
   byId, el, keepFocus, scrollingTable, setAttribute, setShown, setText, syncList,
 } from './dom.js';
 import {
-  celsius, clock, count, decimal, duration, idElement, ruleName, ruleWord, setId, setTime,
-  timeElement, toMs, utc, visible,
+  celsius, count, decimal, duration, idElement, ruleName, ruleWord, setId, setTime, timeElement,
+  timeOfDay, toMs, utc, visible,
 } from './format.js';
 import { createIncidentRow, updateIncidentRow } from './incidents.js';
 import { incidentKey, isOpen } from './store.js';
@@ -138,7 +138,7 @@ function showDetail({ rack, readings: newReadings, windows: newWindows, alerts }
 /** Return a window as a bar of a range chart. */
 export function windowBar(record) {
   const { temperature_c_min: low, temperature_c_avg: mark, temperature_c_max: high } = record;
-  return { label: clock(record.window_start, 'minutes'), low, mark, high,
+  return { label: timeOfDay(record.window_start, 'minutes'), low, mark, high,
     cells: [utc(record.window_start), utc(record.window_end), count(record.reading_count),
       celsius(low), celsius(mark), celsius(high)] };
 }

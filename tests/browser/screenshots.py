@@ -30,8 +30,8 @@ IMAGES = ROOT / "docs" / "images"
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-FRAMES, FRAME_MS = 20, 500
-ANIMATION_WIDTH = 720
+FRAMES, FRAME_MS = 16, 500
+ANIMATION_WIDTH = 640
 COLORS = 96
 """Few colours keep the files small; a floor plan has not many more."""
 
@@ -58,7 +58,7 @@ def main(
         eventually(lambda: is_served(url), timeout_s=120, every_s=0.5)
         page.goto(url)
         wait_for_something_to_see(page)
-        animate(page, folder / "dashboard.gif")
+        animate(page, folder / "dashboard.webp")
         take(browser, url, folder)
         browser.close()
     for file in sorted(folder.glob("dashboard*")):
@@ -140,11 +140,10 @@ def animate(page: Page, path: Path) -> None:
         began = time.monotonic()
         picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
         height = round(picture.height * ANIMATION_WIDTH / picture.width)
-        small = picture.resize((ANIMATION_WIDTH, height), Image.Resampling.LANCZOS)
-        frames.append(small.quantize(COLORS, dither=Image.Dither.NONE))
+        frames.append(picture.resize((ANIMATION_WIDTH, height), Image.Resampling.LANCZOS))
         page.wait_for_timeout(max(0, FRAME_MS - 1000 * (time.monotonic() - began)))
     frames[0].save(
-        path, save_all=True, append_images=frames[1:], duration=FRAME_MS, loop=0, optimize=True
+        path, save_all=True, append_images=frames[1:], duration=FRAME_MS, loop=0, quality=50
     )
 
 

@@ -1,6 +1,7 @@
 """The dashboard's state: what each browser is sent, and that memory stays bounded."""
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -18,8 +19,19 @@ from dashboard.state import (
 from dashboard.views import BrokerView, LimitsView, Update, WindowsView
 from events.records import DeadLetter, Incident, RackTemperature, encode
 from events.times import to_text
-from events.topics import ALERTS, DEAD_LETTERS, INCIDENTS, RACK_READINGS, RACK_TEMPERATURE
+from events.topics import (
+    ACTION_COUNTS,
+    ALERTS,
+    DEAD_LETTERS,
+    INCIDENTS,
+    RACK_READINGS,
+    RACK_TEMPERATURE,
+    USER_SESSIONS,
+    USER_TOTALS,
+    Topic,
+)
 from tests.builders import START, T0, alert_value, rack, reading
+from tests.unit.test_dashboard_clickstream import action_count, session, total
 
 RULE = "rack-overheating"
 
@@ -311,6 +323,59 @@ def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot() -> None:
     view = state.update_since(0, T0).windows
     assert isinstance(view, WindowsView)
     assert [each.window_start for each in view.fleet] == [to_text(T0), to_text(T0 + 600_000)]
+
+
+@pytest.mark.parametrize(
+    ("topic", "record"),
+    [
+        (RACK_READINGS, reading(event_time="2026-02-31T00:00:00.000Z")),
+        (RACK_READINGS, reading(rack="x" * 257)),
+        (RACK_READINGS, reading(device_type="x" * 257)),
+        (USER_TOTALS, total("ada", "NaN")),
+        (USER_TOTALS, total("ada", "1e9999")),
+        (USER_SESSIONS, msgspec.structs.replace(session("ada"), amount_total=Decimal("-1"))),
+        (ACTION_COUNTS, action_count(0, "x" * 1000, 1)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_record_with_an_impossible_value_is_left_out(topic: Topic, record: Any) -> None:
+    state = new_state("rack-0001")
+    before = msgspec.json.encode(state.update_since(0, T0))
+    value = msgspec.json.encode(record)
+    state.apply(topic.name, [Received(b"key", value, T0)])
+    state.version -= 1
+    assert msgspec.json.encode(state.update_since(0, T0)) == before
+    assert state.unreadable == 1
+
+
+def test_an_alert_at_an_impossible_time_is_left_out() -> None:
+    state = new_state()
+    wrong = alert_value(1, event_time="2026-13-01T00:00:00.000Z")
+    state.apply(ALERTS.name, [Received(b"", wrong, T0)])
+    assert (state.update_since(0, T0).alerts, state.unreadable) == ({}, 1)
+
+
+@pytest.mark.parametrize("start", ["zzz", "9999-99-99T00:00:00.000Z", ""])
+def test_a_window_without_a_start_pushes_no_other_out(start: str) -> None:
+    state = new_state()
+    good = window("fleet", 0)
+    wrong = [good._replace(key=f"fleet|{start}|{n}".encode()) for n in range(2 * FLEET_WINDOWS)]
+    state.apply(RACK_TEMPERATURE.name, [good, *wrong])
+    view = state.update_since(0, T0).windows
+    assert isinstance(view, WindowsView)
+    assert [each.window_start for each in view.fleet] == [to_text(T0)]
+
+
+def test_long_texts_are_cut_and_large_alerts_are_only_counted() -> None:
+    state = new_state("rack-0001")
+    take_incidents(state, [incident(summary="x" * 50_000, acknowledged_by="y" * 50_000)])
+    (kept,) = msgspec.to_builtins(state.update_since(0, T0))["incidents"]
+    assert (len(kept["summary"]), len(kept["acknowledged_by"])) == (1000, 1000)
+    large = alert_value(1, subject="rack-0001", summary="x" * 20_000)
+    state.apply(ALERTS.name, [Received(b"", large, T0)])
+    details = state.rack("rack-0001")
+    assert details is not None
+    assert (details.alerts, state.update_since(0, T0).alerts) == ([], {RULE: 1})
 
 
 def test_a_section_changes_at_most_once_per_second() -> None:
