@@ -24,7 +24,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from dashboard.drivers import read_drivers
 from dashboard.hub import Hub
-from dashboard.state import SIGNAL_STATISTICS_NAME, Received
+from dashboard.state import Received
 from events.settings import Settings
 from events.times import now_ms
 from events.topics import (
@@ -36,6 +36,7 @@ from events.topics import (
     INCIDENTS,
     RACK_READINGS,
     RACK_TEMPERATURE,
+    SIGNAL_STATISTICS,
     USER_SESSIONS,
     USER_TOTALS,
 )
@@ -49,7 +50,7 @@ BATCH_RECORDS = 5_000
 POLL_S = 0.1
 WATCH_S = 1.0
 REQUEST_S = 2.0
-NEWEST_COUNTS = {RACK_READINGS.name, RACK_TEMPERATURE.name, SIGNAL_STATISTICS_NAME}
+NEWEST_COUNTS = {RACK_READINGS.name, RACK_TEMPERATURE.name, SIGNAL_STATISTICS.name}
 """Topics of which only the newest record of each key matters."""
 FASTEST_MS = 250
 KEYS_PER_SECOND = 1_000
@@ -112,8 +113,9 @@ class Feed:
                 USER_TOTALS,
                 INCIDENTS,
                 DEAD_LETTERS,
+                SIGNAL_STATISTICS,
             )
-        } | {name for name, topic in self._names.items() if topic == SIGNAL_STATISTICS_NAME}
+        }
         self._new_partitions = queue.SimpleQueue[list[TopicPartition]]()
         self._end = Event()
         self._threads = [

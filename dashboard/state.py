@@ -24,7 +24,6 @@ from dashboard.views import (
     RackDetails,
     RackView,
     ShownDeadLetter,
-    SignalView,
     Update,
     WindowsView,
 )
@@ -41,6 +40,7 @@ from events.records import (
     Instant,
     InventoryRack,
     RackTemperature,
+    SignalStatistics,
     UserSession,
     UserTotal,
     money_fault,
@@ -56,11 +56,11 @@ from events.topics import (
     INCIDENTS,
     RACK_READINGS,
     RACK_TEMPERATURE,
+    SIGNAL_STATISTICS,
     USER_SESSIONS,
     USER_TOTALS,
 )
 
-SIGNAL_STATISTICS_NAME = "signal-statistics"
 MAX_RACKS = 5_000
 MAX_INCIDENTS = 5_000
 MAX_REMOVED = 1_000
@@ -108,19 +108,6 @@ class _Reading(Struct):
     event_time: Instant
     temperature_c: float
     signal_strength: float
-
-
-class _SignalStatistics(Struct):
-    """What the dashboard needs of a window of signal strengths."""
-
-    window_start: Instant
-    window_end: Instant
-    reading_count: int
-    signal_strength_min: float
-    signal_strength_max: float
-    signal_strength_avg: float
-    device_type: Id | None = None
-    rack_id: Id | None = None
 
 
 class _Rack:
@@ -181,7 +168,7 @@ class State:
         self._rules_by_subject: dict[str, set[str]] = {}
         self._fleet: dict[str, bytes] = {}
         self._rack_windows: dict[str, dict[str, bytes]] = {}
-        self._signals = BoundedDict[str | None, SignalView](SIGNAL_GROUPS)
+        self._signals = BoundedDict[str | None, SignalStatistics](SIGNAL_GROUPS)
         self._alerts = deque[tuple[str, bytes]](maxlen=MAX_ALERTS)
         self._alert_ids = RecentIds(ALERT_IDS_REMEMBERED)
         self._alert_counts = Counter[str]()
@@ -212,7 +199,7 @@ class State:
             USER_TOTALS.name: self._take_totals,
             INCIDENTS.name: self._take_incidents,
             DEAD_LETTERS.name: self._take_dead_letters,
-            SIGNAL_STATISTICS_NAME: self._take_signals,
+            SIGNAL_STATISTICS.name: self._take_signals,
             RACK_READINGS.name: self._take_readings,
         }
         for rack in inventory:
@@ -424,8 +411,7 @@ class State:
             if row.rack_id is None and (
                 earlier is None or row.window_start >= earlier.window_start
             ):
-                fields = {name: getattr(row, name) for name in SignalView.__struct_fields__}
-                self._signals.set(row.device_type, SignalView(**fields))
+                self._signals.set(row.device_type, row)
                 self._changed("signals")
 
     def _take_dead_letters(self, records: Iterable[Received]) -> None:
@@ -583,4 +569,4 @@ _SESSION = msgspec.json.Decoder(UserSession)
 _TOTAL = msgspec.json.Decoder(UserTotal)
 _INCIDENT = msgspec.json.Decoder(Incident)
 _DEAD_LETTER = msgspec.json.Decoder(DeadLetter)
-_SIGNAL = msgspec.json.Decoder(_SignalStatistics)
+_SIGNAL = msgspec.json.Decoder(SignalStatistics)

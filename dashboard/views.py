@@ -5,7 +5,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from events.records import Incident, RackTemperature, State, UserSession, UserTotal
+from events.records import (
+    Incident,
+    RackTemperature,
+    SignalStatistics,
+    State,
+    UserSession,
+    UserTotal,
+)
 
 
 class RackView(Struct, kw_only=True):
@@ -67,18 +74,6 @@ class ClickstreamView(Struct, kw_only=True):
     totals: int
     top_totals: list[UserTotal]
     amount_total: str
-
-
-class SignalView(Struct, kw_only=True):
-    """The signal strengths of one type of device in the newest window."""
-
-    window_start: str
-    window_end: str
-    device_type: str | None
-    reading_count: int
-    signal_strength_min: float
-    signal_strength_max: float
-    signal_strength_avg: float
 
 
 class LatencyView(Struct, kw_only=True):
@@ -159,7 +154,7 @@ class Update(Struct, kw_only=True, omit_defaults=True):
     incidents_removed: list[tuple[str, str]] | UnsetType = UNSET
     windows: WindowsView | UnsetType = UNSET
     clickstream: ClickstreamView | UnsetType = UNSET
-    signals: list[SignalView] | UnsetType = UNSET
+    signals: list[SignalStatistics] | UnsetType = UNSET
     pipeline: PipelineView | UnsetType = UNSET
     counts: dict[str, int] | UnsetType = UNSET
     alerts: dict[str, int] | UnsetType = UNSET

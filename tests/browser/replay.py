@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 
 from broker.topics import create_topics
 from events import cli, settings
-from events.constants import FLEET_SCOPE
+from events.constants import FLEET_SCOPE, SIGNAL_WINDOW, WINDOW, WINDOW_SLIDE
 from events.inventory import write_inventory
 from events.records import (
     ActionCount,
@@ -33,6 +33,7 @@ from events.records import (
     InventoryRack,
     RackReading,
     RackTemperature,
+    SignalStatistics,
     UserSession,
     UserTotal,
     encode,
@@ -45,11 +46,11 @@ from events.topics import (
     AD_CLICKS,
     AD_IMPRESSIONS,
     ALERTS,
-    ALL,
     DEAD_LETTERS,
     INCIDENTS,
     RACK_READINGS,
     RACK_TEMPERATURE,
+    SIGNAL_STATISTICS,
     USER_SESSIONS,
     USER_TOTALS,
     Topic,
@@ -59,7 +60,9 @@ THRESHOLD_C = 90.0
 SITES = 8
 DEVICE_TYPES = ("gpu-server", "cpu-server", "storage", "switch")
 HOT_EVERY_S, HOT_FOR_S = 5, 20
-WINDOW_MS, SLIDE_MS = 600_000, 300_000
+WINDOW_MS, SLIDE_MS, SIGNAL_WINDOW_MS = (
+    round(1000 * span.total_seconds()) for span in (WINDOW, WINDOW_SLIDE, SIGNAL_WINDOW)
+)
 TICK_S = 0.05
 
 
@@ -186,7 +189,7 @@ class Replay:
         self._send_clickstream(at_ms)
         if second % 10 == 5:
             self._send_dead_letter(at_ms, second)
-        if second % 5 == 0 and any(topic.name == "signal-statistics" for topic in ALL):
+        if second % 5 == 0:
             self._send_signals(at_ms)
 
     def _send_alert(self, number: int, at_ms: int, state: Any, since_ms: float = 0) -> None:
@@ -375,23 +378,20 @@ class Replay:
         )
 
     def _send_signals(self, at_ms: int) -> None:
-        start = at_ms - at_ms % WINDOW_MS
+        start = at_ms - at_ms % SIGNAL_WINDOW_MS
         for number, device_type in enumerate(DEVICE_TYPES):
-            row = {
-                "window_start": to_text(start),
-                "window_end": to_text(start + WINDOW_MS),
-                "device_type": device_type,
-                "rack_id": None,
-                "reading_count": at_ms // 1000 % 100_000,
-                "signal_strength_min": 0.6,
-                "signal_strength_max": 1.0,
-                "signal_strength_avg": 0.8 + number / 100,
-            }
-            self._produce(
-                "signal-statistics",
-                f"{row['window_start']}|{device_type}",
-                msgspec.json.encode(row),
+            row = SignalStatistics(
+                window_start=to_text(start),
+                window_end=to_text(start + SIGNAL_WINDOW_MS),
+                device_type=device_type,
+                rack_id=None,
+                reading_count=at_ms // 1000 % 100_000,
+                signal_strength_min=0.6,
+                signal_strength_max=1.0,
+                signal_strength_avg=0.8 + number / 100,
             )
+            key = f"{row.window_start}|{row.window_end}|device_type|{device_type}"
+            self.send(SIGNAL_STATISTICS, key, row)
 
 
 app = cli.new_app("Feed the dashboard's topics without Spark.")
