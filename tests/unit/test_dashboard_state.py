@@ -17,7 +17,7 @@ from dashboard.state import (
     State,
 )
 from dashboard.views import BrokerView, LimitsView, Update, WindowsView
-from events.records import DeadLetter, Incident, RackTemperature, encode
+from events.records import DeadLetter, Incident, RackTemperature, SignalStatistics, encode
 from events.times import to_text
 from events.topics import (
     ACTION_COUNTS,
@@ -26,6 +26,7 @@ from events.topics import (
     INCIDENTS,
     RACK_READINGS,
     RACK_TEMPERATURE,
+    SIGNAL_STATISTICS,
     USER_SESSIONS,
     USER_TOTALS,
     Topic,
@@ -217,6 +218,38 @@ def test_too_many_incidents_crowd_out_the_one_that_changed_longest_ago(
     update = state.update_since(version, T0)
     assert update.incidents_removed == [(RULE, "b")]
     assert [each.subject for each in update.incidents or ()] == ["c"]
+
+
+def signals(number: int, count: int, **group: str | None) -> Received:
+    """Return the statistics of a group in a window; windows are numbered in their order."""
+    record = SignalStatistics(
+        window_start=to_text(T0 + 60_000 * number),
+        window_end=to_text(T0 + 60_000 * (number + 1)),
+        reading_count=count,
+        signal_strength_min=0.1,
+        signal_strength_max=0.9,
+        signal_strength_avg=0.5,
+        **{"device_type": None, "rack_id": None, **group},
+    )
+    return received(record, f"{number}|{group}")
+
+
+def test_of_signal_statistics_the_newest_window_of_each_device_type_is_shown() -> None:
+    state = new_state()
+    records = [
+        signals(1, 10, device_type="gpu"),
+        signals(1, 12, device_type="gpu"),  # a later record of the window
+        signals(0, 99, device_type="gpu"),  # a window before it
+        signals(0, 7, device_type="switch"),
+        signals(1, 3, rack_id="rack-0001"),
+    ]
+    state.apply(SIGNAL_STATISTICS.name, records)
+    shown = state.update_since(0, T0).signals
+    assert shown is not msgspec.UNSET
+    assert {each.device_type: each.reading_count for each in shown} == {"gpu": 12, "switch": 7}
+    version = state.version
+    state.apply(SIGNAL_STATISTICS.name, [signals(0, 5, device_type="gpu")])
+    assert state.update_since(version, T0).signals is msgspec.UNSET
 
 
 def test_a_later_window_record_replaces_the_earlier_and_old_windows_go() -> None:
