@@ -6,8 +6,8 @@ raw text. DROPMALFORMED drops bad records silently. FAILFAST fails the query at 
 
 Notice: Without `_corrupt_record`, a bad record looks like one with nulls. `three` instead of a
 number makes only that field null; the other fields are parsed. `badRecordsPath` created no folder.
-In production: `dead_letters` writes the record's bytes, up to 64 KiB, so not even a value that is
-not UTF-8 is lost.
+In production: `dead_letters` writes up to 64 KiB of the record's text, and its first 48 KiB as
+base64. A value that is not UTF-8 has only the base64.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Continuous processing, Kafka to Kafka: one long-running task per partition.
 
 Instead of batches, each partition has a task that reads, processes and writes row by row, and
-records its offsets every second. Published latencies are one millisecond with at-least-once
-delivery, against a hundred for exactly-once batches (lesson latency). It needs a core for each
+records its offsets at the trigger's interval, here one second. It delivers at least once.
+Micro-batches can deliver exactly once, but take longer (lesson latency). It needs a core for each
 partition for as long as it runs.
 
 Notice: The console calls an epoch a batch. `rampUpTime` has no effect here: the rows come at full

@@ -1,11 +1,13 @@
 """What continuous processing does not support: each restriction tried.
 
-It supports operations on single rows only: no aggregation, deduplication, sort or current time.
-Sources are Kafka and rate; sinks are Kafka, memory and console. A failed task fails the query,
-because Spark does not retry tasks here: a retry would have to take back rows already written.
+It supports operations on single rows only: no aggregation, deduplication, sort or current time. Of
+the sources and sinks tried here and in lesson continuous, it reads Kafka and rate, and writes to
+Kafka, memory and console. A failed task fails the query, because Spark does not retry tasks here: a
+retry would have to take back rows already written.
 
 A published list names map, flatMap and mapPartitions as supported. That holds for Scala's typed
-functions. Their forms in Python are refused: `explode`, `mapInPandas` and `mapInArrow`.
+functions. Python has no typed functions: `mapInPandas` and `mapInArrow` are refused, and so is
+`explode`.
 
 Notice: Spark refuses most of these before the query starts. Filters and functions of one row are
 allowed, which is little in return for losing exactly-once.

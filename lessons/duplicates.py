@@ -5,9 +5,9 @@ are removed, but a copy with another time counts as another event. `dropDuplicat
 compares `guid` only, and removes it when the lateness has passed since its first copy.
 
 Notice: The copy of 10:00:03 comes through wherever the time is part of the key, and is removed
-within the watermark. The copy of 10:02:01 does not come through by `guid`: state is removed at the
-end of a batch, so the third batch still had the id. In the fourth batch the id has expired, as
-intended; by `guid` alone it never expires.
+within the watermark. With `guid` within the watermark, the copy of 10:02:01 is removed too: expired
+ids leave only at the end of a batch, so the third batch still had it. In the fourth batch the id
+has expired, as intended; by `guid` alone it never expires.
 In production: `deduplicate --state-retention unbounded` is the first of these. The default is the
 last, with 10 minutes.
 """

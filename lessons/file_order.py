@@ -5,8 +5,8 @@ batch contains every file. Within a batch there is no order, because files are r
 
 Notice: With `latestFirst` the newest file is available after one batch, and older files follow. Do
 not combine it with a watermark: the first batch would make all later ones late.
-In production: The jobs limit a micro-batch by records (`--records-per-batch`), so a backlog becomes
-many batches. `overheating` needs the topic's order, and restores it within a batch.
+In production: Most jobs limit a micro-batch by records (`--records-per-batch`), so a backlog
+becomes many batches. `overheating` needs the topic's order, and restores it within a batch.
 """
 
 from collections.abc import Iterator

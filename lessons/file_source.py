@@ -7,11 +7,11 @@ file by its path and never sees later changes to it. A file therefore has to arr
 rename. Spark ignores names that begin with a dot or an underscore, so a file can be written under
 such a name first.
 
-Notice: `1.json` existed before the start and is batch 0. The record for Texas, which was added to a
-file already read, is never seen. A record with other fields is not an error: its columns become
-null. To detect such records, check for them (lesson bad_records).
-In production: `archive` writes such files. The other jobs read Kafka, where a record is always
-complete.
+Notice: `1.json` existed before the start and is batch 0. Then the lesson writes a record for Texas
+to `1.json`. It is never read. A record with other fields is not an error: its columns become null.
+To detect such records, check for them (lesson bad_records).
+In production: Every job reads Kafka, where a record is always complete. Only `archive` writes files
+(lesson parquet_sink).
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The first stream: the same query over a table that is complete and over one that grows.
 
-`spark.read` gives a DataFrame of the rows that are there now, `spark.readStream` one of rows that
-go on arriving. What comes between source and sink is the same code: here an average per rack.
+`spark.read` gives a DataFrame of the rows that exist now. `spark.readStream` gives one whose rows
+keep arriving. What comes between source and sink is the same code: here an average per rack.
 `isStreaming` tells the two apart, `printSchema` prints the same for both, and `explain` shows what
 the stream adds to the plan: the average is read from a state store and written back to it.
 

@@ -5,9 +5,10 @@ rows of a group in a task into one. An operator that receives the rows themselve
 deduplication, counts rows. To count rows before an aggregation, use `observe` on the event times.
 
 Notice: 10,000 rows of 2,784 racks were late, and Spark reports 2,784. Counted before the
-aggregation, as the jobs do, there are 10,000. The deduplication reports 10,000 too.
-In production: The jobs by event time, such as `action_counts`, count late records this way, and
-`--progress` writes the number for each batch.
+aggregation, as `action_counts` does, there are 10,000. The deduplication reports 10,000 too.
+In production: `action_counts` counts late records this way. Jobs that remove duplicates first, such
+as `user_totals`, take the number that the deduplication reports. `--progress` writes either for
+each batch. `rack_temperature` does neither, so it has no number.
 """
 
 import json

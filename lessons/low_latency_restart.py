@@ -1,12 +1,12 @@
 """Restart continuous and real-time queries: what was committed does not come again, the rest does.
 
-Both triggers write rows at once, but commit only every second (continuous, an epoch) or at the end
-of a batch (real-time). A restart goes on after the last commit. Rows that were written after it are
-written again, so a reader sees them at least once.
+Both triggers write rows at once, but commit only at the end of an epoch (continuous) or of a batch
+(real-time). A restart goes on after the last commit. Rows that were written after it are written
+again, so a reader sees them at least once.
 
-Notice: After a commit, the restart goes on with the next reading, and the count of the real-time
-query with it. After a stop before the commit, the same readings come once more. Their counts are
-the same too, because the state goes back with the offsets.
+Notice: After a commit, the restart continues with the next reading, and the real-time query
+continues its count. After a stop before the commit, the same readings come once more. Their counts
+are the same too, because the state goes back with the offsets.
 In production: `overheating` repeats alerts after a kill, with the same `alert_id`. `alerting` keeps
 one record per id.
 """

@@ -20,8 +20,8 @@ Notice: Results and state rows are the same. The plans differ: `groupBy` adds up
 before the shuffle, so one row per user and task travels. Own state gets every row, sorted by user,
 and hands each to Python. So use an aggregate where there is one, and own state for the rest, such
 as a total that ends by itself (lesson totals_timeout).
-In production: `user_totals` removes duplicates before it sums. Then only append mode is allowed, in
-which an aggregate without a window is refused, so it has own state.
+In production: `user_totals` has own state because its totals can end after an hour without a
+purchase (`--state-retention ttl`), which those of an aggregate without a window cannot.
 """
 
 import re

@@ -2,9 +2,8 @@
 
 A batch stays open for as long as the trigger says. Every record passes all stages, shuffles
 included, within milliseconds. At the end of the batch, Spark writes offsets and state. The trigger
-supports aggregations, deduplication and joins with tables. It requires update mode and a source
-such as Kafka, and refuses Python functions in `foreachBatch`, `applyInPandasWithState` and joins of
-two streams.
+supports aggregations, `dropDuplicates` and joins with tables. It requires update mode and a source
+such as Kafka. It refuses `foreachBatch`, Python state and joins of two streams.
 
 Notice: The counts come per record, not per batch: rack1 comes with 1 and then with 2, although both
 records existed from the start. The trigger needs a core for every partition of source and shuffle

@@ -2,7 +2,7 @@
 
 The third part of the chain (lesson sensor_etl): counts over the ETL's folder, in windows of the
 records' `timestamp`. The published query sets its watermark of one minute on `PROCESSED_TIME`, the
-time at which the ETL read the record, with the reason that devices may send late. But a watermark
+time at which the ETL read the record. Its reason is that devices may send late. But a watermark
 says how far one column has come. It says nothing about windows of another column. So no window is
 ever closed: the state only grows, and append mode is refused. In complete mode, which the published
 query uses, nobody notices.

@@ -4,10 +4,10 @@ The first query of a chain of four lessons. It has a name and a checkpoint, read
 five seconds, adds two columns, and appends to a Parquet folder. A second query over the same input
 keeps the records that cannot be parsed, with their raw text.
 
-A Parquet folder can be written in two ways. The sink (`format("parquet")`) logs the files of each
-batch in `_spark_metadata`, and skips a batch that its log has. `foreachBatch` with an append writes
-the same rows, but has no such log: a batch that is repeated after a crash is there twice, and
-exactly once is lost. Here the last commit is deleted, so that both repeat their second batch.
+A Parquet folder can be written in two ways. The sink (`format("parquet")`) has a log of its batches
+(lesson parquet_sink), and skips a batch that the log has. `foreachBatch` with an append writes the
+same rows, but has no such log: a batch that is repeated after a crash is there twice, and exactly
+once is lost. Here the last commit is deleted, so that both repeat their second batch.
 
 Published versions set bad records apart with `badRecordsPath`. Open-source Spark ignores this
 option (lesson bad_records).

@@ -6,8 +6,8 @@ soon as the long one has ended. Spark does not catch up on the triggers that pas
 
 Notice: No data is lost: the next batch is larger, unless a limit applies. A run prints the measured
 times below the output.
-In production: `--progress` writes the durations of each batch, for `archive` as for every job. A
-job whose batches exceed its interval falls behind.
+In production: `--progress` writes the durations of each batch to a file, for `archive` as for every
+job. A job falls behind when its batches read fewer records than arrive; the same file has the lag.
 """
 
 import itertools

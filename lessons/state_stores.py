@@ -14,9 +14,10 @@ is a read for every write.
 Data: 10,000 user names that the lesson generates, in files of 500, 9,500, and 10 known ones.
 Notice: Without tracking RocksDB reads nothing to write 10 rows, and reports 0 rows. Twenty times as
 many rows take more than ten times the memory of the HDFS-backed store, not of RocksDB, which begins
-with a write buffer of 1 MB. The third batch of 10 rows nearly doubles the former, since both
-versions are kept. The bytes and times are measured, so they are printed after the output. The store
-is chosen at a checkpoint's first start: the restart with RocksDB wrote another `.delta`.
+with a write buffer of 1 MB. The third batch has only 10 rows. It still nearly doubles the memory of
+the HDFS-backed store, which keeps two versions. The bytes and times are measured, so they are
+printed after the output. The store is chosen at a checkpoint's first start: the restart with
+RocksDB wrote another `.delta`.
 In production: `user_totals`, as every job, uses RocksDB, since Real-time Mode and own state in
 transformWithState accept no other store. It does not count the rows, which saves the reads.
 """

@@ -1,7 +1,8 @@
 """Stateless operations: select, where, map, explode, union, and SQL over a view.
 
-Operations on single rows work on a stream as on a table, in append and update mode and with every
-trigger. A view gives a stream a name, and SQL over the view is the same query.
+Operations on single rows work on a stream as on a table, in append and update mode. The continuous
+trigger refuses `explode` and `union` (lesson continuous_limits). A view gives a stream a name, and
+SQL over the view is the same query.
 
 Notice: `explode` drops device c, which has no tags, and `union` gives each row twice. The count per
 type is the only query here with state, so it needs update or complete mode.

@@ -5,8 +5,8 @@ that returns a result. This version allows some of them in some output modes, an
 with a reason.
 
 Notice: A limit counts over the whole stream: after that many rows, no more come. `distinct` keeps
-every row in state. Each eager action has a streaming form: `count()` is `groupBy().count()`,
-`foreach` is `writeStream.foreach`, `show` is the console sink.
+every different row in state. Each eager action has a streaming form: `count()` is
+`groupBy().count()`, `foreach` is `writeStream.foreach`, `show` is the console sink.
 In production: The jobs, such as `action_counts`, neither sort nor chain aggregations. A reader of a
 topic sorts what it needs.
 """

@@ -4,9 +4,11 @@ The query counts clicks per user in windows of five minutes, with five minutes o
 the aggregation, the watermark removes old state and drops late rows. After it, as in some published
 programs, the watermark refers to a column of the result, and in complete mode nothing is dropped.
 
-Notice: The click of 10:00:30 is counted in the third batch, whose watermark is 10:00:20, and
-dropped in the fourth, whose watermark is 10:05:10. With the watermark after the aggregation it
-always counts, every batch writes all windows, and the state only grows.
+Notice: The window of the click of 10:00:30 ends at 10:05. Late rows are compared with the watermark
+of the previous batch (lesson late_rows). For the third batch that is 10:00:20, so the click counts.
+For the fourth it is 10:05:10, so the click is dropped. With the watermark after the aggregation the
+click always counts, every batch writes all windows, and the state only grows. Position and mode
+change together here; lesson state_cleanup shows the effect of the mode alone.
 In production: `action_counts`, like every job by event time, sets its watermark before it groups.
 """
 

@@ -7,7 +7,8 @@ Each stream's watermark is its own newest event time minus its own lateness.
 Notice: 10:30 minus ten minutes is 10:20, and 10:10 minus five is 10:05. Under `max`, the next click
 of 10:12 is late and its window is dropped; under `min` it counts. A stream without new events holds
 `min` back for ever.
-In production: `ad_attribution` uses `min`, because a click's impression may be hours old.
+In production: `ad_attribution` uses `min` by default. With `--watermark-policy max` it would lose
+what the slower topic still delivers.
 """
 
 from collections.abc import Iterator

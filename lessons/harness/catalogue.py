@@ -51,6 +51,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "Aggregations without time": (
         "counts_per_type",
         "running_count",
+        "user_totals",
     ),
     "Event-time windows": (
         "window_sums",
@@ -77,7 +78,6 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     ),
     "Duplicates": ("duplicates",),
     "Custom state": (
-        "user_totals",
         "own_totals",
         "rack_warning",
         "totals_timeout",
@@ -143,19 +143,21 @@ INTRODUCTIONS: dict[str, str] = {
     "Joins": "Rows of two sources, where one of them may be a table.",
     "Duplicates": "Sources and sinks may repeat rows; a query can remove the copies.",
     "Custom state": (
-        "State that no built-in operator keeps: a function of one's own for each key, with timers."
+        "A function of your own keeps state for each key, and may set timers. "
+        "Use it where no built-in operator fits."
     ),
     "State storage": "Where the state of all these operators lies, and what it costs.",
     "Unsupported operations": "What a stream refuses, and what to write instead.",
     "Running queries": "Looking after queries: what they do now, and why one stopped.",
     "Recovery": "What survives a restart, and which changes a restarted query accepts.",
     "Example: a sensor ETL": (
-        "One chain that uses what came before: JSON to Parquet, live SQL over the Parquet folder, "
-        "counts per device, and an alert on too few. Read it in order."
+        "First, how bad records are parsed. Then one chain, each lesson over the same files: "
+        "JSON to Parquet, live SQL, counts per device, and an alert. Read it in order."
     ),
     "Example: a streaming sum": "One query over many files, and what their order changes.",
     "Low-latency triggers": (
-        "A batch takes at least some hundred milliseconds. Two triggers pass a record on in a few."
+        "A micro-batch takes a hundred milliseconds or more. "
+        "Two triggers pass each record on within a few milliseconds."
     ),
 }
 """What each chapter is about, for the index of the lessons' pages."""
