@@ -53,7 +53,7 @@ def mixed_records(seed: int, racks: int, readings: int) -> list[KeyedValue]:
     names = [f"rack-{seed}-{number:03d}" for number in range(racks)]
     histories = [deliveries(random, name, readings, start_ms) for name in names]
     for each in chain.from_iterable(histories):
-        each.signal_strength = each.sequence % 10 / 10
+        each.signal_strength = 0.4 + each.sequence % 6 / 10  # never weak
     found: list[KeyedValue] = [
         (r.rack_id.encode(), encode(r)) for r in interleaved(random, histories)
     ]
