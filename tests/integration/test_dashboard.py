@@ -142,6 +142,12 @@ def test_two_hundred_browsers_that_never_read_cost_little_and_delay_nobody(
 
     first = send_readings()
     eventually(lambda: temperatures(read_snapshot(dashboard.url)), equal_to({first}))
+
+    def connections() -> int:
+        found = process.net_connections("tcp")
+        return sum(each.laddr.port == dashboard.port and bool(each.raddr) for each in found)
+
+    eventually(connections, equal_to(0))  # the server has noticed that the browsers above are gone
     before = process.memory_info().rss
     with ExitStack() as stack:
         for _ in range(MAX_STREAMS - 1):
