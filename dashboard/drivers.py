@@ -1,5 +1,6 @@
 """Describe the drivers and their queries, by the status files that they write."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from dashboard.views import DriverView, QueryView
@@ -15,19 +16,18 @@ def read_drivers(
     home: Path, topic_prefix: str, now_ms: int
 ) -> tuple[list[DriverView], list[QueryView]]:
     """Return the drivers of these topics and their queries; what cannot be read is left out."""
-    statuses = [
-        status
-        for status in find_statuses(home, PROGRAM, DriverStatus).statuses
-        if status.topic_prefix == topic_prefix
-        and age_s(status.written_time, now_ms) < FORGOTTEN_AFTER_S
-    ][-MAX_DRIVERS:]
-    drivers = [_driver_view(status, now_ms) for status in statuses]
-    queries = [
-        _query_view(query, status, driver)
-        for status, driver in zip(statuses, drivers, strict=True)
-        for query in status.queries
-    ]
-    return drivers, queries
+    found = list[tuple[DriverView, list[QueryView]]]()
+    for status in find_statuses(home, PROGRAM, DriverStatus).statuses:
+        with suppress(ValueError, OverflowError):  # an impossible date or process number
+            if (
+                status.topic_prefix == topic_prefix
+                and age_s(status.written_time, now_ms) < FORGOTTEN_AFTER_S
+            ):
+                driver = _driver_view(status, now_ms)
+                queries = [_query_view(query, status, driver) for query in status.queries]
+                found.append((driver, queries))
+    newest = found[-MAX_DRIVERS:]
+    return [driver for driver, _ in newest], [query for _, queries in newest for query in queries]
 
 
 def _driver_view(status: DriverStatus, now_ms: int) -> DriverView:

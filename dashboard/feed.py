@@ -96,10 +96,15 @@ class _Newest:
 
 
 class Feed:
-    """Feeds a hub from the broker until the context ends."""
+    """Feeds a hub from the broker until the context ends.
 
-    def __init__(self, settings: Settings, hub: Hub, report: Callable[[str], None]) -> None:
-        self._settings, self._hub, self._report = settings, hub, report
+    `on_failure` is called from a thread that cannot go on, after `failure` is set.
+    """
+
+    def __init__(self, settings: Settings, hub: Hub, on_failure: Callable[[], None]) -> None:
+        self._settings, self._hub, self._on_failure = settings, hub, on_failure
+        self.failure: str | None = None
+        """Why a thread has ended by itself: the page would then show old data as if it were new."""
         self._names = {settings.topic(topic): topic.name for topic in ALL}
         self._consumed = {
             settings.topic(topic)
@@ -136,9 +141,9 @@ class Feed:
     def _guarded(self, target: Callable[[], None]) -> None:
         try:
             target()
-        except Exception as error:  # noqa: BLE001 - a dead thread must be seen in the process
-            self._report(f"reading the topics has ended: {error!r}")
-            self._hub.fail(f"reading the topics has ended: {error!r}")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process must end
+            self.failure = repr(error)
+            self._on_failure()
 
     def _consume(self) -> None:
         newest = {topic: _Newest() for topic, name in self._names.items() if name in NEWEST_COUNTS}

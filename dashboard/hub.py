@@ -28,7 +28,6 @@ class Hub:
         self._events: dict[int, bytes] = {}
         self._events_version = 0
         self._changed = asyncio.Condition()
-        self._failure: str | None = None
         self.is_closed = False
         self.watching = 0
         """How many streams are open."""
@@ -53,14 +52,8 @@ class Hub:
                 async with self._changed:
                     self._changed.notify_all()
 
-    def fail(self, sentence: str) -> None:
-        """Note that what feeds the state has ended."""
-        self._failure = sentence
-
     def problem(self) -> str | None:
         """Return a sentence on what is wrong, or None."""
-        if self._failure is not None:
-            return self._failure
         if not self._state.is_broker_reachable:
             return f"The broker at {self._state.servers} does not answer."
         return None

@@ -1,7 +1,9 @@
 """The dashboard's view of the pipeline: rates, latencies, drivers and their queries."""
 
+import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dashboard.drivers import read_drivers
@@ -100,6 +102,24 @@ def test_a_driver_that_hangs_has_no_active_query(
     assert [each.healthy for each in drivers] == [is_healthy]
     assert [each.active for each in queries] == [is_healthy]
     assert bool(drivers[0].error) is not is_healthy
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"written_time": "2026-02-30T00:00:00.000Z"}, {"written_time": "now"}, {"pid": 2**40}],
+)
+def test_an_impossible_status_hides_no_other(tmp_path: Path, changes: dict[str, object]) -> None:
+    wrong = msgspec.structs.replace(driver(query()), host=socket.gethostname())
+    folder = status_folder(tmp_path)
+    write_status(folder / f"{PROGRAM}-a-1.json", msgspec.structs.replace(wrong, **changes))
+    wrong_query = query("wrong", last_progress_time="2026-02-30T00:00:00.000Z")
+    write_status(folder / f"{PROGRAM}-b-2.json", driver(wrong_query))
+    write_status(folder / f"{PROGRAM}-c-3.json", driver(query()))
+    drivers, queries = read_drivers(tmp_path, "", T0)
+    assert ([each.host for each in drivers], [each.name for each in queries]) == (
+        ["elsewhere"],
+        ["overheating"],
+    )
 
 
 def test_status_files_may_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
