@@ -49,7 +49,11 @@ def read_command(body: bytes, state: State, now_ms: int) -> AlertCommand:
     if request.command == "silence":
         if request.until is None:
             raise CommandError(400, "A silence needs the time at which it ends, in until.")
-        if to_ms(request.until) <= now_ms:
+        try:
+            until_ms = to_ms(request.until)
+        except ValueError:
+            raise CommandError(400, "No calendar has the time in until.") from None
+        if until_ms <= now_ms:
             raise CommandError(400, "A silence must end in the future: check until.")
     elif request.until is not None:
         raise CommandError(400, f"{request.command} takes no until.")

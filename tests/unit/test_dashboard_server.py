@@ -263,6 +263,7 @@ def later() -> str:
         (ACK | {"command": "silence"}, 400, "until"),
         (ACK | {"command": "silence", "until": "2020-01-01T00:00:00.000Z"}, 400, "future"),
         (ACK | {"command": "silence", "until": "tomorrow"}, 400, "cannot be read"),
+        (ACK | {"command": "silence", "until": "2099-02-30T00:00:00.000Z"}, 400, "calendar"),
         (ACK | {"rule": "no-rule"}, 404, "no-rule"),
         (ACK | {"subject": "rack-unknown"}, 404, "known"),
         (ACK | {"subject": "rack-0002"}, 404, "incident"),
@@ -284,6 +285,7 @@ def test_a_wrong_command_is_one_sentence(
     [
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://[evil"}, 403),
         ({"Origin": "http://localhost"}, 403),
         ({"X-Requested-With": "XMLHttpRequest"}, 403),
         ({"Content-Type": "text/plain"}, 415),
@@ -323,6 +325,15 @@ def test_a_command_while_the_broker_is_away_is_one_sentence(served: Served) -> N
     served.publisher.is_down = True
     response = served.command(ACK)
     assert (response.status_code, "broker" in response.json()["error"]) == (503, True)
+
+
+def test_an_unexpected_error_is_one_protected_sentence(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.publisher, "publish", None)
+    response = served.command(ACK)
+    assert (response.status_code, "error" in response.json()) == (500, True)
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
 def test_a_body_that_does_not_come_is_given_up(
