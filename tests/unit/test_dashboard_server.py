@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
@@ -396,6 +396,17 @@ def test_a_connection_that_sends_no_request_is_ended(
         slow.sendall(b"GET / HTTP/1.1\r\nHost: local")
         for connection in (silent, slow):
             assert connection.recv(100) == b""
+
+
+def test_a_body_that_nobody_asked_for_does_not_keep_a_connection_open(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "HEADER_TIMEOUT_S", 0.3)
+    with closing(http.client.HTTPConnection("localhost", served.port, timeout=3)) as endless:
+        endless.request("GET", "/health", headers={"Content-Length": "100000"})
+        assert endless.getresponse().read()
+        endless.sock.sendall(b"x")
+        assert endless.sock.recv(100) == b""
 
 
 def test_a_connection_too_many_is_told_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
