@@ -5,6 +5,8 @@ however long it took to read. An update is encoded once for all browsers that ha
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -17,6 +19,11 @@ from events.times import now_ms
 
 TICK_S = 0.25
 """The least time between two updates of a browser."""
+SNAPSHOT_S = 1.0
+"""How long a snapshot is given to new browsers; their first update then brings them up to date.
+
+A browser that never reads keeps its snapshot in memory, so there must be few different ones.
+"""
 
 
 class Hub:
@@ -27,6 +34,7 @@ class Hub:
         self._encoder = msgspec.json.Encoder(decimal_format="number")
         self._events: dict[int, bytes] = {}
         self._events_version = 0
+        self._snapshot = (-math.inf, 0, b"")
         self._changed = asyncio.Condition()
         self.is_closed = False
         self.watching = 0
@@ -76,9 +84,11 @@ class Hub:
     def update_since(self, version: int) -> tuple[int, bytes]:
         """Return the newest version, and the event that brings a browser from another one to it.
 
-        The version 0 asks for everything.
+        The version 0 asks for everything, which may be `SNAPSHOT_S` old.
         """
         with self._lock:
+            if version == 0:
+                return self._recent_snapshot()
             newest = self._state.version
             if newest != self._events_version:
                 self._events.clear()
@@ -88,6 +98,14 @@ class Hub:
                 update = self._state.update_since(version, now_ms())
                 event = self._events[version] = self._event(update)
         return newest, event
+
+    def _recent_snapshot(self) -> tuple[int, bytes]:
+        made_s, version, event = self._snapshot
+        now_s = time.monotonic()
+        if now_s - made_s >= SNAPSHOT_S:
+            version, event = self._state.version, self._event(self._state.update_since(0, now_ms()))
+            self._snapshot = (now_s, version, event)
+        return version, event
 
     def heartbeat(self, version: int) -> bytes:
         """Return the event that nothing has changed since a version."""

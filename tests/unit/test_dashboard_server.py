@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from dashboard import app as app_module
+from dashboard import hub as hub_module
 from dashboard import server as server_module
 from dashboard.app import new_app
 from dashboard.commands import CommandError, CommandPublisher
@@ -25,7 +26,7 @@ from events.records import AlertCommand, encode
 from events.settings import Settings
 from events.times import now_ms, to_ms, to_text
 from events.topics import INCIDENTS, RACK_READINGS
-from tests.builders import rack, reading
+from tests.builders import T0, rack, reading
 from tests.support import above, equal_to, eventually
 from tests.unit.test_dashboard_state import incident
 
@@ -175,6 +176,22 @@ def test_a_browser_gets_a_snapshot_and_then_what_changes(served: Served) -> None
             ("rack-0001", 81.5)
         ]
         assert "incidents" not in update
+
+
+def test_browsers_that_come_within_a_second_share_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = State("broker:9092", [rack("rack-0001")], T0)
+    hub = Hub(state)
+    version, snapshot = hub.update_since(0)
+    state.apply(RACK_READINGS.name, [Received(None, encode(reading(1, 81.5)), T0)])
+    again_version, again = hub.update_since(0)
+    assert again is snapshot, "whoever never reads it would keep another one in memory"
+    assert (again_version, b"81.5" in again) == (version, False)
+    newest, update = hub.update_since(version)
+    assert (newest, b"81.5" in update) == (state.version, True)
+    monkeypatch.setattr(hub_module, "SNAPSHOT_S", 0.0)
+    assert b"81.5" in hub.update_since(0)[1]
 
 
 def test_who_asks_only_for_the_headers_of_the_stream_opens_none(refusing: Served) -> None:
