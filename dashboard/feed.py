@@ -22,7 +22,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from dashboard.drivers import read_drivers
+from dashboard.drivers import read_alerting, read_drivers
 from dashboard.hub import Hub
 from dashboard.state import Received
 from events.settings import Settings
@@ -170,16 +170,16 @@ class Feed:
                     state.publish_sections(at_ms)
 
     def _watch(self) -> None:
-        """Ask once a second for the topics and their ends, and for the drivers' status files."""
+        """Ask once a second for the topics and their ends, and for the programs' status files."""
         admin = AdminClient(CLIENT | self._servers())
         known = set[Partition]()
         while not self._end.wait(WATCH_S):
             self._look_at_topics(admin, known)
-            drivers, queries = read_drivers(
-                self._settings.rackstream_home, self._settings.topic_prefix, now_ms()
-            )
+            home, prefix = self._settings.rackstream_home, self._settings.topic_prefix
+            drivers, queries = read_drivers(home, prefix, now_ms())
+            alerting = read_alerting(home, prefix, now_ms())
             with self._hub.state() as state:
-                state.set_drivers(drivers, queries)
+                state.set_programs(drivers, queries, alerting)
 
     def _look_at_topics(self, admin: AdminClient, known: set[Partition]) -> None:
         try:

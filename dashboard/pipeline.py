@@ -4,9 +4,17 @@ import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
-from dashboard.views import DriverView, LatencyView, PipelineView, QueryView, RatesView
+from dashboard.views import (
+    AlertingView,
+    DriverView,
+    LatencyView,
+    PipelineView,
+    QueryView,
+    RatesView,
+)
 from events.topics import ALERT_COMMANDS, ALL, EVENT_TOPICS
 
+NO_ALERTING = "Alerting does not run: start it with `python -m alerting run`."
 RATE_POINTS = 60
 LATENCY_MS = 60_000
 LATENCIES_KEPT = 10_000
@@ -25,6 +33,7 @@ class Pipeline:
         self._dead_letters = Counter[str]()
         self._drivers: Sequence[DriverView] = ()
         self._queries: Sequence[QueryView] = ()
+        self._alerting: AlertingView | None = None
 
     def set_counts(self, counts: Mapping[str, int], now_ms: int) -> None:
         """Take how many records the topics ever got, to derive the rates."""
@@ -54,6 +63,17 @@ class Pipeline:
         """Take what the drivers say about themselves and their queries."""
         self._drivers, self._queries = drivers, queries
 
+    def set_alerting(self, found: AlertingView | None) -> None:
+        """Take what alerting says about itself; None where no status of it is found.
+
+        It removes its status when it ends in order. So it does not run, if it was seen before, or
+        if the drivers' status is found where its own would be. Otherwise nothing is known.
+        """
+        if found is None and (self._alerting is not None or self._drivers):
+            as_of_ms = self._alerting.as_of_ms if self._alerting else None
+            found = AlertingView(running=False, as_of_ms=as_of_ms, error=NO_ALERTING)
+        self._alerting = found
+
     def view(self, now_ms: int) -> PipelineView:
         """Return what a browser shows."""
         return PipelineView(
@@ -66,6 +86,7 @@ class Pipeline:
             dead_letters_by_reason=dict(self._dead_letters),
             drivers=list(self._drivers),
             queries=list(self._queries),
+            alerting=self._alerting,
         )
 
     def _latency(self, now_ms: int) -> LatencyView:

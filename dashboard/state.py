@@ -16,6 +16,7 @@ from dashboard.bounded import BoundedDict, RecentIds
 from dashboard.clickstream import Clickstream
 from dashboard.pipeline import Pipeline
 from dashboard.views import (
+    AlertingView,
     BrokerView,
     DeadLettersView,
     DriverView,
@@ -255,9 +256,15 @@ class State:
                 section.version, section.is_dirty = self.version, False
                 section.published_ms = now_ms
 
-    def set_drivers(self, drivers: Sequence[DriverView], queries: Sequence[QueryView]) -> None:
-        """Take what the drivers say about themselves and their queries."""
+    def set_programs(
+        self,
+        drivers: Sequence[DriverView],
+        queries: Sequence[QueryView],
+        alerting: AlertingView | None,
+    ) -> None:
+        """Take what the drivers, their queries and alerting say about themselves."""
         self.pipeline.set_queries(drivers, queries)
+        self.pipeline.set_alerting(alerting)
         self._changed("pipeline")
 
     def _changed(self, section: str) -> None:

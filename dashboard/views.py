@@ -122,6 +122,18 @@ class DriverView(Struct, kw_only=True):
     error: str | None
 
 
+class AlertingView(Struct, kw_only=True):
+    """Whether alerting runs, which incidents depend on.
+
+    `as_of_ms` is when it last wrote its status, null if it was never seen; `error` is why it does
+    not run.
+    """
+
+    running: bool
+    as_of_ms: int | None
+    error: str | None
+
+
 class PipelineView(Struct, kw_only=True):
     """Whether the pipeline keeps up; null where nobody reports it."""
 
@@ -134,6 +146,7 @@ class PipelineView(Struct, kw_only=True):
     dead_letters_by_reason: dict[str, int]
     drivers: list[DriverView]
     queries: list[QueryView]
+    alerting: AlertingView | None
 
 
 class LimitsView(Struct, kw_only=True):

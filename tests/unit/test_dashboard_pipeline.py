@@ -6,13 +6,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dashboard.drivers import read_drivers
-from dashboard.pipeline import LATENCY_MS, RATE_POINTS, Pipeline
+from alerting.status import PROGRAM as PROGRAM_OF_ALERTING
+from dashboard.drivers import ALERTING, read_alerting, read_drivers
+from dashboard.pipeline import LATENCY_MS, NO_ALERTING, RATE_POINTS, Pipeline
+from dashboard.views import AlertingView, DriverView
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
     FOLDER_VARIABLE,
     BrokerStatus,
     Process,
+    ProgramStatus,
     status_folder,
     write_status,
 )
@@ -31,6 +34,20 @@ def driver(*queries: QueryStatus, prefix: str = "", written_ms: int = T0) -> Dri
         topics={},
         queries=list(queries),
     )
+
+
+def alerting(pid: int = 1, **changes: object) -> ProgramStatus:
+    """Return the status of an alerting process on another host."""
+    header = Process(ALERTING, "", START).header() | {"host": "elsewhere", "written_time": START}
+    return ProgramStatus(
+        **header | {"pid": pid} | changes,
+        broker=BrokerStatus(servers="broker:9092", reachable=True, since=START),
+    )
+
+
+def driver_view() -> DriverView:
+    """Return a driver that runs."""
+    return DriverView(host="elsewhere", pid=1, healthy=True, written_time_ms=T0, error=None)
 
 
 def query(name: str = "overheating", **changes: object) -> QueryStatus:
@@ -120,6 +137,41 @@ def test_an_impossible_status_hides_no_other(tmp_path: Path, changes: dict[str, 
         ["elsewhere"],
         ["overheating"],
     )
+
+
+def test_alerting_runs_while_one_of_its_processes_does(tmp_path: Path) -> None:
+    assert ALERTING == PROGRAM_OF_ALERTING
+    assert read_alerting(tmp_path, "", T0) is None
+    folder = status_folder(tmp_path)
+    write_status(folder / "alerting-a-1.json", alerting(1))
+    write_status(folder / "alerting-a-2.json", alerting(2, error="the disk is full."))
+    write_status(folder / "alerting-a-3.json", alerting(3, topic_prefix="other-"))
+    write_status(folder / "alerting-a-4.json", alerting(4, written_time="2026-02-30T00:00:00Z"))
+    runs = AlertingView(running=True, as_of_ms=T0, error=None)
+    assert read_alerting(tmp_path, "", T0 + 1000) == runs
+    hangs = read_alerting(tmp_path, "", T0 + 60_000)
+    assert hangs is not None
+    assert (hangs.running, hangs.as_of_ms, bool(hangs.error)) == (False, T0, True)
+    (folder / "alerting-a-1.json").unlink()
+    ended = AlertingView(running=False, as_of_ms=T0, error="process 2 has ended: the disk is full.")
+    assert read_alerting(tmp_path, "", T0) == ended
+
+
+def test_alerting_without_a_status_does_not_run_where_it_would_have_one() -> None:
+    pipeline = Pipeline()
+    pipeline.set_alerting(None)
+    assert pipeline.view(T0).alerting is None, "nothing is known"
+    runs = AlertingView(running=True, as_of_ms=T0, error=None)
+    pipeline.set_alerting(runs)
+    assert pipeline.view(T0).alerting == runs
+    pipeline.set_alerting(None)
+    ended = AlertingView(running=False, as_of_ms=T0, error=NO_ALERTING)
+    assert pipeline.view(T0).alerting == ended
+    pipeline = Pipeline()
+    pipeline.set_queries([driver_view()], [])
+    pipeline.set_alerting(None)
+    never_seen = msgspec.structs.replace(ended, as_of_ms=None)
+    assert pipeline.view(T0).alerting == never_seen
 
 
 def test_status_files_may_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
