@@ -64,6 +64,8 @@ from events.topics import (
 
 MAX_RACKS = 5_000
 MAX_INCIDENTS = 5_000
+MAX_LEFT_OUT = 5_000
+"""How many racks and incidents that are left out are counted."""
 MAX_REMOVED = 1_000
 """Removed incidents that are remembered; a browser that is further behind gets a snapshot."""
 MAX_ALERTS = 2_000
@@ -87,6 +89,9 @@ SECTION_INTERVAL_MS = 1_000
 """The least time between two versions of a section that is sent as a whole."""
 
 ACTIONS: Final = frozenset(get_args(Action))
+
+IncidentKey = tuple[str, str]
+"""An incident's rule and subject."""
 
 T = TypeVar("T")
 
@@ -163,8 +168,10 @@ class State:
         self._broker_version = 1
         self._racks: dict[str, _Rack] = {}
         self._racks_left_out: set[int] = set()
-        self._incidents = BoundedDict[tuple[str, str], tuple[int, Incident]](MAX_INCIDENTS)
-        self._removed = deque[tuple[int, tuple[str, str]]](maxlen=MAX_REMOVED)
+        self._open_incidents: dict[IncidentKey, tuple[int, Incident]] = {}
+        self._resolved_incidents: dict[IncidentKey, tuple[int, Incident]] = {}
+        self._incidents_left_out: set[int] = set()
+        self._removed = deque[tuple[int, IncidentKey]](maxlen=MAX_REMOVED)
         self._forgot_removed = 0
         self._rules_by_subject: dict[str, set[str]] = {}
         self._fleet: dict[str, bytes] = {}
@@ -306,7 +313,7 @@ class State:
 
     def _new_rack(self, reading: _Reading) -> _Rack | None:
         if len(self._racks) >= MAX_RACKS:
-            if len(self._racks_left_out) < MAX_RACKS:
+            if len(self._racks_left_out) < MAX_LEFT_OUT:
                 self._racks_left_out.add(hash(reading.rack_id))
                 self._changed("limits")
             return None
@@ -331,20 +338,45 @@ class State:
                 continue
             for incident in self._decoded([record], _INCIDENT):
                 key = (incident.rule, incident.subject)
-                crowded_out = self._incidents.set(key, (self.version, _with_short_texts(incident)))
-                if crowded_out is not None:
-                    self._forget((crowded_out[1].rule, crowded_out[1].subject))
-                self._set_rule(incident.subject, incident.rule, incident.status != "resolved")
+                is_open = incident.status != "resolved"
+                self._pop_incident(key)
+                incidents = self._open_incidents if is_open else self._resolved_incidents
+                incidents[key] = (self.version, _with_short_texts(incident))
+                self._set_rule(incident.subject, incident.rule, is_open)
+                if len(self._open_incidents) + len(self._resolved_incidents) > MAX_INCIDENTS:
+                    self._evict_incident()
 
-    def _remove_incident(self, key: tuple[str, str]) -> None:
-        if self._incidents.pop(key) is not None:
-            self._forget(key)
+    def _pop_incident(self, key: IncidentKey) -> bool:
+        if hash(key) in self._incidents_left_out:
+            self._incidents_left_out.remove(hash(key))
+            self._changed("limits")
+        found = self._open_incidents.pop(key, None) or self._resolved_incidents.pop(key, None)
+        return found is not None
 
-    def _forget(self, key: tuple[str, str]) -> None:
+    def _remove_incident(self, key: IncidentKey) -> None:
+        if self._pop_incident(key):
+            self._note_removal(key)
+        self._set_rule(key[1], key[0], False)
+
+    def _evict_incident(self) -> None:
+        """Leave out the incident that changed longest ago, a resolved one if there is any.
+
+        An open one still keeps its rack in WARNING, unless the rack is unknown: they are bounded.
+        """
+        incidents = self._resolved_incidents or self._open_incidents
+        key = next(iter(incidents))
+        del incidents[key]
+        self._note_removal(key)
+        if key[1] not in self._racks:
+            self._set_rule(key[1], key[0], False)
+        if len(self._incidents_left_out) < MAX_LEFT_OUT:
+            self._incidents_left_out.add(hash(key))
+            self._changed("limits")
+
+    def _note_removal(self, key: IncidentKey) -> None:
         if len(self._removed) == MAX_REMOVED:
             self._forgot_removed = self._removed[0][0]
         self._removed.append((self.version, key))
-        self._set_rule(key[1], key[0], False)
 
     def _set_rule(self, subject: str, rule: str, is_open: bool) -> None:
         rules = self._rules_by_subject.setdefault(subject, set())
@@ -455,10 +487,17 @@ class State:
         racks = [rack.view for rack in self._racks.values() if everything or rack.version > version]
         incidents = [
             incident
-            for changed, incident in self._incidents.values()
+            for changed, incident in (
+                *self._open_incidents.values(),
+                *self._resolved_incidents.values(),
+            )
             if everything or changed > version
         ]
-        removed = [key for changed, key in self._removed if changed > version and not everything]
+        removed = [
+            key
+            for changed, key in self._removed
+            if changed > version and not everything and not self.knows_incident(*key)
+        ]
         if racks or everything:
             update.racks = racks
         if incidents or everything:
@@ -487,7 +526,10 @@ class State:
             case "topics_missing":
                 return self._missing
             case _:
-                return LimitsView(racks_left_out=len(self._racks_left_out))
+                return LimitsView(
+                    racks_left_out=len(self._racks_left_out),
+                    incidents_left_out=len(self._incidents_left_out),
+                )
 
     def rack(self, rack_id: str) -> RackDetails | None:
         """Return what is known about a rack, or None where nothing is."""
@@ -510,7 +552,8 @@ class State:
 
     def knows_incident(self, rule: str, subject: str) -> bool:
         """Tell whether there is an incident of a rule and a subject, open or resolved."""
-        return (rule, subject) in self._incidents
+        key = (rule, subject)
+        return key in self._open_incidents or key in self._resolved_incidents
 
     def knows_subject(self, subject: str) -> bool:
         """Tell whether a subject is a rack or a site."""

@@ -153,6 +153,7 @@ class LimitsView(Struct, kw_only=True):
     """What was left out because the dashboard's memory is bounded."""
 
     racks_left_out: int
+    incidents_left_out: int
 
 
 class Update(Struct, kw_only=True, omit_defaults=True):

@@ -220,6 +220,55 @@ def test_too_many_incidents_crowd_out_the_one_that_changed_longest_ago(
     assert [each.subject for each in update.incidents or ()] == ["c"]
 
 
+def test_resolved_incidents_are_crowded_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 2)
+    state = new_state()
+    take_incidents(state, [incident("a"), incident("b", "resolved"), incident("c")])
+    assert [each.subject for each in state.update_since(0, T0).incidents or ()] == ["a", "c"]
+    version = state.version
+    take_incidents(state, [incident("d", "resolved")])
+    update = state.update_since(version, T0)
+    assert (update.incidents, update.incidents_removed) == (msgspec.UNSET, [(RULE, "d")])
+
+
+def test_a_rack_whose_open_incident_is_crowded_out_stays_in_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 1)
+    state = new_state("a", "b")
+    take_incidents(state, [incident("a"), incident("b"), incident("unknown")])
+    snapshot = state.update_since(0, T0)
+    assert [each.subject for each in snapshot.incidents or ()] == ["unknown"]
+    in_warning = (None, "WARNING", [RULE])
+    assert changed_racks(snapshot) == {"a": in_warning, "b": in_warning}
+    assert isinstance(snapshot.limits, LimitsView)
+    assert snapshot.limits.incidents_left_out == 2
+    version = state.version
+    take_incidents(state, [incident("a", "resolved")])
+    state.apply(INCIDENTS.name, [Received(f"{RULE}|b".encode(), None, T0)])
+    update = state.update_since(version, T0)
+    assert {rack_id: each[1] for rack_id, each in changed_racks(update).items()} == {
+        "a": "NORMAL",
+        "b": "NORMAL",
+    }
+    limits = state.update_since(0, T0).limits
+    assert isinstance(limits, LimitsView)
+    assert limits.incidents_left_out == 1, "the resolved one of a"
+
+
+def test_an_incident_that_comes_back_is_not_named_as_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 1)
+    state = new_state()
+    take_incidents(state, [incident("a")])
+    version = state.version
+    take_incidents(state, [incident("b"), incident("a")])
+    update = state.update_since(version, T0)
+    assert [each.subject for each in update.incidents or ()] == ["a"]
+    assert update.incidents_removed == [(RULE, "b")]
+
+
 def signals(number: int, count: int, **group: str | None) -> Received:
     """Return the statistics of a group in a window; windows are numbered in their order."""
     record = SignalStatistics(
