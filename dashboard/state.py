@@ -248,10 +248,11 @@ class State:
         if self._missing != missing:
             self._missing = list(missing)
             self._changed("topics_missing")
-        self.clickstream.set_arrived(
-            counts.get(AD_IMPRESSIONS.name, 0), counts.get(AD_CLICKS.name, 0), now_ms
-        )
-        self._changed("clickstream")
+        if AD_IMPRESSIONS.name in counts and AD_CLICKS.name in counts:
+            self.clickstream.set_arrived(
+                counts[AD_IMPRESSIONS.name], counts[AD_CLICKS.name], now_ms
+            )
+            self._changed("clickstream")
         self.pipeline.set_counts(counts, now_ms)
         self._changed("pipeline")
 

@@ -52,7 +52,7 @@ class HistogramView(Struct, kw_only=True):
 
 
 class ArrivalsView(Struct, kw_only=True):
-    """Impressions and clicks that arrived, as `[epoch ms, impressions, clicks]` per interval."""
+    """What arrived, as `[epoch ms, impressions, clicks]` per interval that is complete."""
 
     interval_s: int
     points: Sequence[tuple[int, int, int]]
