@@ -28,7 +28,7 @@ from dashboard.views import (
     Update,
     WindowsView,
 )
-from events.constants import DEFAULT_THRESHOLD_C, FLEET_SCOPE
+from events.constants import DEFAULT_THRESHOLD_C, FLEET_SCOPE, FUTURE_TOLERANCE
 from events.records import (
     MAX_ID_BYTES,
     Action,
@@ -46,7 +46,7 @@ from events.records import (
     UserTotal,
     money_fault,
 )
-from events.times import to_ms
+from events.times import duration_ms, to_ms
 from events.topics import (
     ACTION_COUNTS,
     AD_ATTRIBUTION,
@@ -88,6 +88,7 @@ DEAD_LETTER_CHARACTERS = 4096
 SECTION_INTERVAL_MS = 1_000
 """The least time between two versions of a section that is sent as a whole."""
 
+FUTURE_TOLERANCE_MS = duration_ms(FUTURE_TOLERANCE)
 ACTIONS: Final = frozenset(get_args(Action))
 
 IncidentKey = tuple[str, str]
@@ -310,7 +311,8 @@ class State:
                 reading.signal_strength,
             )
             view.event_time_ms, view.append_time_ms = time_ms, record.append_ms
-            rack.remember(time_ms, reading.temperature_c, reading.signal_strength)
+            if time_ms <= record.append_ms + FUTURE_TOLERANCE_MS:
+                rack.remember(time_ms, reading.temperature_c, reading.signal_strength)
 
     def _new_rack(self, reading: _Reading) -> _Rack | None:
         if len(self._racks) >= MAX_RACKS:

@@ -324,7 +324,8 @@ def test_a_scope_may_contain_the_separator_of_keys() -> None:
 def test_a_racks_details_are_bounded_and_in_order() -> None:
     state = new_state("rack-0001")
     count = READINGS_PER_RACK + 50
-    state.apply(RACK_READINGS.name, [received(reading(n, 50 + n / 10)) for n in range(count)])
+    readings = [received(reading(n, 50 + n / 10), append_ms=T0 + 1000 * n) for n in range(count)]
+    state.apply(RACK_READINGS.name, readings)
     state.apply(RACK_TEMPERATURE.name, [window("rack-0001", n) for n in range(50)])
     alerts = [Received(b"", alert_value(n, subject="rack-0001"), T0) for n in range(30)]
     state.apply(ALERTS.name, [*alerts, Received(b"", alert_value(99, subject="other"), T0)])
@@ -337,6 +338,16 @@ def test_a_racks_details_are_bounded_and_in_order() -> None:
     shown = [msgspec.json.decode(alert)["alert_id"] for alert in details.alerts]
     assert shown == [f"{n:032x}"[::-1] for n in reversed(range(30 - ALERTS_PER_RACK, 30))]
     assert state.rack("rack-unknown") is None
+
+
+def test_a_reading_with_a_clock_that_is_ahead_is_shown_but_not_in_the_history() -> None:
+    state = new_state("rack-0001")
+    readings = [reading(1, at_s=0), reading(2, at_s=300), reading(3, 71.0, at_s=301)]
+    state.apply(RACK_READINGS.name, list(map(received, readings)))
+    details = state.rack("rack-0001")
+    assert details is not None
+    assert details.rack.temperature_c == 71.0
+    assert [time_ms for time_ms, _, _ in details.readings] == [T0, T0 + 300_000]
 
 
 def test_more_racks_than_fit_are_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
