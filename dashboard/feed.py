@@ -6,9 +6,9 @@ each key is looked at, a few times a second: in Real-time Mode each reading upda
 """
 
 import queue
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Event, Thread
 from typing import Self
 
@@ -121,6 +121,8 @@ class Feed:
                 SIGNAL_STATISTICS,
             )
         }
+        self._known = set[Partition]()
+        self._ends: dict[Partition, int] = {}
         self._new_partitions = queue.SimpleQueue[list[TopicPartition]]()
         self._end = Event()
         self._threads = [
@@ -172,26 +174,31 @@ class Feed:
     def _watch(self) -> None:
         """Ask once a second for the topics and their ends, and for the programs' status files."""
         admin = AdminClient(CLIENT | self._servers())
-        known = set[Partition]()
         while not self._end.wait(WATCH_S):
-            self._look_at_topics(admin, known)
+            self.look_at_topics(admin)
             home, prefix = self._settings.rackstream_home, self._settings.topic_prefix
             drivers, queries = read_drivers(home, prefix, now_ms())
             alerting = read_alerting(home, prefix, now_ms())
             with self._hub.state() as state:
                 state.set_programs(drivers, queries, alerting)
 
-    def _look_at_topics(self, admin: AdminClient, known: set[Partition]) -> None:
+    def look_at_topics(self, admin: AdminClient) -> None:
+        """Ask for the topics and their ends, and have new partitions consumed.
+
+        A partition whose end nobody tells, such as one without a leader, keeps its last one.
+        """
         try:
             partitions = self._partitions(admin)
-            ends = self._offsets(admin, partitions, _LATEST)
-            new = [partition for partition in partitions if partition not in known]
-            begins = self._offsets(admin, new, _EARLIEST)
         except KafkaException:
             with self._hub.state() as state:
                 state.set_broker(reachable=False, now_ms=now_ms())
             return
-        known.update(new)
+        ends = self._offsets(admin, partitions, _LATEST)
+        self._ends.update(ends)
+        new = [partition for partition in ends if partition not in self._known]
+        begins = self._offsets(admin, new, _EARLIEST)
+        new = [partition for partition in new if partition in begins]
+        self._known.update(new)
         consumed = [partition for partition in new if partition[0] in self._consumed]
         if consumed:
             self._new_partitions.put(
@@ -201,10 +208,13 @@ class Feed:
                     for end in (ends[partition],)
                 ]
             )
-        counts = dict.fromkeys((self._names[topic] for topic, _ in partitions), 0)
-        for (topic, _), end in ends.items():
-            counts[self._names[topic]] += end
-        missing = [topic.name for topic in ALL if topic.name not in counts]
+        uncounted = {topic for topic, number in partitions if (topic, number) not in self._ends}
+        counts = Counter[str]()
+        for topic, number in partitions:
+            if topic not in uncounted:
+                counts[self._names[topic]] += self._ends[topic, number]
+        found = {self._names[topic] for topic, _ in partitions}
+        missing = [topic.name for topic in ALL if topic.name not in found]
         at_ms = now_ms()
         with self._hub.state() as state:
             state.set_broker(reachable=True, now_ms=at_ms)
@@ -227,16 +237,18 @@ class Feed:
     def _offsets(
         self, admin: AdminClient, partitions: list[Partition], spec: OffsetSpec
     ) -> dict[Partition, int]:
+        """Return the offsets of the partitions that answer."""
         if not partitions:
             return {}
         asked = {TopicPartition(topic, number): spec for topic, number in partitions}
         futures = admin.list_offsets(
             asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_S
         )
-        return {
-            (partition.topic, partition.partition): future.result().offset
-            for partition, future in futures.items()
-        }
+        found = {}
+        for partition, future in futures.items():
+            with suppress(KafkaException):
+                found[partition.topic, partition.partition] = future.result().offset
+        return found
 
     def _servers(self) -> dict[str, str | int | float | bool]:
         return {"bootstrap.servers": self._settings.kafka_bootstrap_servers}
