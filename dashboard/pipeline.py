@@ -26,7 +26,7 @@ class Pipeline:
     """What is known about the flow of records, in bounded memory."""
 
     def __init__(self) -> None:
-        self._totals: tuple[int, int, int] | None = None
+        self._counted: tuple[int, dict[str, int]] | None = None
         self._into = deque[tuple[int, float]](maxlen=RATE_POINTS)
         self._out = deque[tuple[int, float]](maxlen=RATE_POINTS)
         self._latencies = deque[tuple[int, int]](maxlen=LATENCIES_KEPT)
@@ -36,15 +36,18 @@ class Pipeline:
         self._alerting: AlertingView | None = None
 
     def set_counts(self, counts: Mapping[str, int], now_ms: int) -> None:
-        """Take how many records the topics ever got, to derive the rates."""
-        into = sum(count for name, count in counts.items() if name in INPUTS)
-        out = sum(count for name, count in counts.items() if name in OUTPUTS)
-        if self._totals is not None:
-            before_ms, had_in, had_out = self._totals
+        """Take how many records the topics ever got, to derive the rates.
+
+        A topic that was not counted before, or is not now, adds nothing to them.
+        """
+        if self._counted is not None:
+            before_ms, had = self._counted
             seconds = max(1, now_ms - before_ms) / 1000
-            self._into.append((now_ms, round(max(0, into - had_in) / seconds, 1)))
-            self._out.append((now_ms, round(max(0, out - had_out) / seconds, 1)))
-        self._totals = (now_ms, into, out)
+            arrived = {name: max(0, counts[name] - had[name]) for name in counts.keys() & had}
+            for points, names in ((self._into, INPUTS), (self._out, OUTPUTS)):
+                records = sum(arrived[name] for name in arrived.keys() & names)
+                points.append((now_ms, round(records / seconds, 1)))
+        self._counted = (now_ms, dict(counts))
 
     def add_latency(self, append_ms: int, latency_ms: int) -> None:
         """Take how long after its event time an alert reached the topic."""

@@ -83,6 +83,24 @@ def test_rates_follow_from_the_counts() -> None:
     assert {rate for _, rate in rates.out} == {3.0}
 
 
+def test_a_topic_that_is_not_counted_for_a_while_changes_no_rate() -> None:
+    pipeline = Pipeline()
+    others = {"ad-clicks": 5, "alerts": 9}
+    for second, counts in enumerate(
+        (
+            {"rack-readings": 1000, **others},
+            others,
+            {"rack-readings": 1020, **others},
+            {"rack-readings": 1030, "incidents": 7000, **others},
+            {"rack-readings": 2, "incidents": 7004, **others},  # made anew
+        )
+    ):
+        pipeline.set_counts(counts, T0 + 1000 * second)
+    rates = pipeline.view(T0).rates
+    assert [rate for _, rate in rates.into] == [0.0, 0.0, 10.0, 0.0]
+    assert [rate for _, rate in rates.out] == [0.0, 0.0, 0.0, 4.0]
+
+
 def test_latencies_are_those_of_the_last_minute() -> None:
     pipeline = Pipeline()
     pipeline.add_latency(T0, 99_999)
