@@ -79,10 +79,17 @@ class Pipeline:
 
     def view(self, now_ms: int) -> PipelineView:
         """Return what a browser shows."""
+        lags = [
+            (query.lag, query.name)
+            for query in self._queries
+            if query.active and query.lag is not None
+        ]
+        lag, lag_query = max(lags, default=(None, None))
         return PipelineView(
             rates=RatesView(into=list(self._into), out=list(self._out)),
             latency_ms=self._latency(now_ms),
-            lag=_sum_known([query.lag for query in self._queries]),
+            lag=lag,
+            lag_query=lag_query,
             late_rows=_sum_known([query.late_records for query in self._queries]),
             left_out=_sum_known([query.records_left_out for query in self._queries]),
             dead_letters=self._dead_letters.total(),

@@ -135,11 +135,16 @@ class AlertingView(Struct, kw_only=True):
 
 
 class PipelineView(Struct, kw_only=True):
-    """Whether the pipeline keeps up; null where nobody reports it."""
+    """Whether the pipeline keeps up; null where nobody reports it.
+
+    `lag` is the largest of the queries that run, and `lag_query` that query's name. `late_rows` and
+    `left_out` are sums over queries: a record counts once for each query that reads it.
+    """
 
     rates: RatesView
     latency_ms: LatencyView
     lag: int | None
+    lag_query: str | None
     late_rows: int | None
     left_out: int | None
     dead_letters: int

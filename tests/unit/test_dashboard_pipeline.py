@@ -128,6 +128,21 @@ def test_the_queries_of_these_topics_are_shown(tmp_path: Path) -> None:
     assert (view.lag, view.late_rows, view.left_out) == (7, 2, 3)
 
 
+def test_the_lag_is_that_of_the_query_that_is_behind_most(tmp_path: Path) -> None:
+    queries = [
+        query("stopped", active=False, records_behind=900),
+        query("behind", records_behind=50),
+        query("real-time", records_behind=None),
+        query("reads the same records", records_behind=40),
+    ]
+    write_status(status_folder(tmp_path) / f"{PROGRAM}-a-1.json", driver(*queries))
+    pipeline = Pipeline()
+    assert pipeline.view(T0).lag_query is None
+    pipeline.set_queries(*read_drivers(tmp_path, "", T0))
+    view = pipeline.view(T0)
+    assert (view.lag, view.lag_query, view.late_rows, view.left_out) == (50, "behind", 8, 12)
+
+
 @pytest.mark.parametrize(("age_s", "is_healthy"), [(5, True), (60, False)])
 def test_a_driver_that_hangs_has_no_active_query(
     tmp_path: Path, age_s: int, is_healthy: bool
