@@ -85,6 +85,8 @@ SIGNAL_GROUPS = 50
 ALERTS_PER_RACK = 20
 DEAD_LETTERS_KEPT = 100
 DEAD_LETTER_CHARACTERS = 4096
+DEAD_LETTER_BASE64 = 1024
+"""Characters of base64 that are kept of a value that is no text: those of 768 bytes."""
 SECTION_INTERVAL_MS = 1_000
 """The least time between two versions of a section that is sent as a whole."""
 
@@ -460,7 +462,8 @@ class State:
         for letter in self._decoded(records, _DEAD_LETTER):
             if not self._dead_letter_ids.add(letter.source_topic, letter.partition, letter.offset):
                 continue
-            value = letter.value
+            text = letter.value
+            base64 = letter.value_base64 if text is None else None
             self.pipeline.add_dead_letter(letter.reason)
             self._changed("pipeline")
             self._dead_letters.appendleft(
@@ -470,9 +473,11 @@ class State:
                     offset=letter.offset,
                     reason=letter.reason,
                     error=letter.error[:DEAD_LETTER_CHARACTERS],
-                    value=None if value is None else value[:DEAD_LETTER_CHARACTERS],
+                    value=None if text is None else text[:DEAD_LETTER_CHARACTERS],
+                    value_base64=None if base64 is None else base64[:DEAD_LETTER_BASE64],
                     value_size=letter.value_size,
-                    value_cut=value is not None and len(value) > DEAD_LETTER_CHARACTERS,
+                    value_cut=len(text or "") > DEAD_LETTER_CHARACTERS
+                    or len(base64 or "") > DEAD_LETTER_BASE64,
                     seen_time=letter.seen_time,
                 )
             )

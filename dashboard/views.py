@@ -191,7 +191,10 @@ class RackDetails(Struct, kw_only=True):
 
 
 class ShownDeadLetter(Struct, kw_only=True):
-    """A dead letter without its bytes; `value_cut` says whether its text was shortened."""
+    """A dead letter; `value_base64` is null where the value is text.
+
+    `value_cut` says whether the one of the two that is there was shortened.
+    """
 
     source_topic: str
     partition: int
@@ -199,6 +202,7 @@ class ShownDeadLetter(Struct, kw_only=True):
     reason: str
     error: str
     value: str | None
+    value_base64: str | None
     value_size: int
     value_cut: bool
     seen_time: str

@@ -1,5 +1,6 @@
 """The dashboard's state: what each browser is sent, and that memory stays bounded."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -393,6 +394,31 @@ def test_a_dead_letter_counts_once_and_its_value_is_cut() -> None:
         (2, 4096, True),
         (1, 10, False),
     ]
+
+
+@pytest.mark.parametrize(("size", "shown", "is_cut"), [(100, 100, False), (60_000, 768, True)])
+def test_of_a_dead_letter_that_is_no_text_the_first_bytes_are_shown(
+    size: int, shown: int, is_cut: bool
+) -> None:
+    state, value = new_state(), (b"\xff\xfe" * size)[:size]
+    letter = DeadLetter(
+        source_topic="rack-readings",
+        partition=0,
+        offset=1,
+        reason="unreadable",
+        value=None,
+        value_base64=b64encode(value).decode(),
+        value_size=size,
+        error="not UTF-8",
+        seen_time=START,
+    )
+    state.apply(DEAD_LETTERS.name, [received(letter)])
+    (only,) = state.dead_letters().dead_letters
+    assert (only.value, b64decode(only.value_base64 or ""), only.value_cut) == (
+        None,
+        value[:shown],
+        is_cut,
+    )
 
 
 @pytest.mark.parametrize(
