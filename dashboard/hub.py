@@ -36,6 +36,7 @@ class Hub:
         self._events_version = 0
         self._snapshot = (-math.inf, 0, b"")
         self._changed = asyncio.Condition()
+        self._published_version = state.version
         self.is_closed = False
         self.watching = 0
         """How many streams are open."""
@@ -52,11 +53,10 @@ class Hub:
 
     async def run(self) -> None:
         """Wake the browsers when something has changed, until the hub is closed."""
-        seen = 0
         while not self.is_closed:
             await asyncio.sleep(TICK_S)
-            if self._state.version != seen or self.is_closed:
-                seen = self._state.version
+            if self._state.version != self._published_version or self.is_closed:
+                self._published_version = self._state.version
                 async with self._changed:
                     self._changed.notify_all()
 
@@ -71,11 +71,14 @@ class Hub:
         self.is_closed = True
 
     async def wait_for_change(self, version: int, timeout_s: float) -> bool:
-        """Wait until the state is newer than a version; return False after the timeout."""
+        """Wait until a tick finds the state newer than a version; return False after the timeout.
+
+        A change between two ticks waits for the next one, so that a browser gets one update a tick.
+        """
         try:
             async with asyncio.timeout(timeout_s), self._changed:
                 await self._changed.wait_for(
-                    lambda: self._state.version > version or self.is_closed
+                    lambda: self._published_version > version or self.is_closed
                 )
         except TimeoutError:
             return False

@@ -194,6 +194,24 @@ def test_browsers_that_come_within_a_second_share_a_snapshot(
     assert b"81.5" in hub.update_since(0)[1]
 
 
+def test_a_change_waits_for_the_next_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "TICK_S", 0.01)
+    state = State("broker:9092", [rack("rack-0001")], T0)
+    hub = Hub(state)
+    version, _ = hub.update_since(0)
+    state.apply(RACK_READINGS.name, [Received(None, encode(reading(1, 81.5)), T0)])
+
+    async def wait_before_and_after_a_tick() -> list[bool]:
+        before = await hub.wait_for_change(version, 0.05)
+        ticker = asyncio.create_task(hub.run())
+        after = await hub.wait_for_change(version, 10)
+        hub.close()
+        await ticker
+        return [before, after]
+
+    assert asyncio.run(wait_before_and_after_a_tick()) == [False, True]
+
+
 def test_who_asks_only_for_the_headers_of_the_stream_opens_none(refusing: Served) -> None:
     response = requests.head(f"{refusing.url}/stream", timeout=10)
     assert (response.status_code, refusing.hub.watching) == (200, 0)
