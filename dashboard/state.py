@@ -7,6 +7,7 @@ time: whoever calls it says what time it is.
 from array import array
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -160,13 +161,13 @@ class _Section:
 class State:
     """All that a browser can ask for.
 
-    Every method that takes records may be called with anything: what cannot be read is counted in
-    `unreadable` and left out.
+    Every method that takes records may be called with anything: what cannot be read is left out,
+    and counted among the limits.
     """
 
     def __init__(self, servers: str, inventory: Iterable[InventoryRack], now_ms: int) -> None:
         self.version = 1
-        self.unreadable = 0
+        self._unreadable = 0
         self._broker = BrokerView(servers=servers, reachable=False, since_ms=now_ms)
         self._broker_version = 1
         self._racks: dict[str, _Rack] = {}
@@ -281,6 +282,10 @@ class State:
     def _changed(self, section: str) -> None:
         self._sections[section].is_dirty = True
 
+    def _count_unreadable(self) -> None:
+        self._unreadable += 1
+        self._changed("limits")
+
     def _decoded(self, records: Iterable[Received], decoder: msgspec.json.Decoder[T]) -> list[T]:
         return [value for _, value in self._with_records(records, decoder)]
 
@@ -293,14 +298,14 @@ class State:
                 try:
                     found.append((record, decoder.decode(record.value)))
                 except (msgspec.DecodeError, UnicodeDecodeError):
-                    self.unreadable += 1
+                    self._count_unreadable()
         return found
 
     def _take_readings(self, records: Iterable[Received]) -> None:
         for record, reading in self._with_records(records, _READING):
             time_ms = _time_ms(reading.event_time)
             if time_ms is None:
-                self.unreadable += 1
+                self._count_unreadable()
                 continue
             rack = self._racks.get(reading.rack_id) or self._new_rack(reading)
             if rack is None or reading.sequence <= rack.sequence:
@@ -398,7 +403,7 @@ class State:
         for record in records:
             window = _window_of(record)
             if window is None or record.value is None:
-                self.unreadable += 1
+                self._count_unreadable()
                 continue
             scope, start = window
             if scope == FLEET_SCOPE:
@@ -412,7 +417,7 @@ class State:
         for record, alert in self._with_records(records, _ALERT):
             event_ms, value = _time_ms(alert.event_time), record.value or b""
             if event_ms is None:
-                self.unreadable += 1
+                self._count_unreadable()
             elif self._alert_ids.add(alert.alert_id):
                 self._alert_counts[alert.rule] += 1
                 self._changed("alerts")
@@ -430,7 +435,7 @@ class State:
             if row.action is None or row.action in ACTIONS:
                 self.clickstream.add_action_count(row)
             else:
-                self.unreadable += 1
+                self._count_unreadable()
         self._changed("clickstream")
 
     def _take_sessions(self, records: Iterable[Received]) -> None:
@@ -438,7 +443,7 @@ class State:
             if money_fault(row.amount_total) is None:
                 self.clickstream.add_session(row)
             else:
-                self.unreadable += 1
+                self._count_unreadable()
         self._changed("clickstream")
 
     def _take_totals(self, records: Iterable[Received]) -> None:
@@ -446,7 +451,7 @@ class State:
             if money_fault(row.amount_total) is None:
                 self.clickstream.add_total(row)
             else:
-                self.unreadable += 1
+                self._count_unreadable()
         self._changed("clickstream")
 
     def _take_signals(self, records: Iterable[Received]) -> None:
@@ -520,7 +525,7 @@ class State:
     def _view(self, section: str, now_ms: int) -> object:
         match section:
             case "windows":
-                return WindowsView(fleet=self._decoded_windows(self._fleet))
+                return WindowsView(fleet=_decoded_windows(self._fleet))
             case "clickstream":
                 return self.clickstream.view()
             case "signals":
@@ -537,6 +542,7 @@ class State:
                 return LimitsView(
                     racks_left_out=len(self._racks_left_out),
                     incidents_left_out=len(self._incidents_left_out),
+                    unreadable=self._unreadable,
                 )
 
     def rack(self, rack_id: str) -> RackDetails | None:
@@ -548,7 +554,7 @@ class State:
         return RackDetails(
             rack=rack.view,
             readings=rack.readings(),
-            windows=self._decoded_windows(self._rack_windows.get(rack_id, {})),
+            windows=_decoded_windows(self._rack_windows.get(rack_id, {})),
             alerts=[msgspec.Raw(value) for value in reversed(alerts[-ALERTS_PER_RACK:])],
         )
 
@@ -579,10 +585,6 @@ class State:
         """Whether the broker answers."""
         return self._broker.reachable
 
-    def _decoded_windows(self, windows: Mapping[str, bytes]) -> list[RackTemperature]:
-        records = [Received(None, windows[start], 0) for start in sorted(windows)]
-        return self._decoded(records, _WINDOW)
-
 
 def _time_ms(text: str) -> int | None:
     """Return epoch milliseconds, or None for a date that no calendar has."""
@@ -600,6 +602,15 @@ def _window_of(record: Received) -> tuple[str, str] | None:
     scope, start, _ = parts
     is_window = len(scope) <= MAX_ID_BYTES and _time_ms(start) is not None
     return (scope, start) if is_window else None
+
+
+def _decoded_windows(windows: Mapping[str, bytes]) -> list[RackTemperature]:
+    found = []
+    for start in sorted(windows):
+        # Each is decoded whenever it is shown: a broken one is not counted again and again.
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            found.append(_WINDOW.decode(windows[start]))
+    return found
 
 
 def _with_short_texts(incident: Incident) -> Incident:

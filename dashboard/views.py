@@ -155,10 +155,11 @@ class PipelineView(Struct, kw_only=True):
 
 
 class LimitsView(Struct, kw_only=True):
-    """What was left out because the dashboard's memory is bounded."""
+    """What is left out because the dashboard's memory is bounded, and records it could not read."""
 
     racks_left_out: int
     incidents_left_out: int
+    unreadable: int
 
 
 class Update(Struct, kw_only=True, omit_defaults=True):

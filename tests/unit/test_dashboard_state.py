@@ -98,6 +98,14 @@ def changed_racks(update: Update) -> dict[str, tuple[float | None, str, list[str
     }
 
 
+def snapshot_and_unreadable(state: State) -> tuple[bytes, int]:
+    """Return a snapshot without its limits, and how many records it says were not readable."""
+    snapshot = state.update_since(0, T0)
+    assert isinstance(snapshot.limits, LimitsView)
+    unreadable, snapshot.limits = snapshot.limits.unreadable, msgspec.UNSET
+    return msgspec.json.encode(snapshot), unreadable
+
+
 def test_a_new_browser_gets_every_member() -> None:
     snapshot = new_state("rack-0001").update_since(0, T0)
     optional = {"incidents_removed"}
@@ -427,12 +435,10 @@ def test_of_a_dead_letter_that_is_no_text_the_first_bytes_are_shown(
 @pytest.mark.parametrize("topic", sorted(new_state().topics))
 def test_a_record_that_nobody_can_read_changes_nothing(topic: str, value: bytes) -> None:
     state = new_state("rack-0001")
-    before = msgspec.json.encode(state.update_since(0, T0))
+    before = snapshot_and_unreadable(state)[0]
     state.apply(topic, [Received(b"key", value, T0), Received(None, value, T0)])
     state.version -= 1
-    after = msgspec.json.encode(state.update_since(0, T0))
-    assert after == before
-    assert state.unreadable == 2
+    assert snapshot_and_unreadable(state) == (before, 2)
 
 
 def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot() -> None:
@@ -442,6 +448,16 @@ def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot() -> None:
     view = state.update_since(0, T0).windows
     assert isinstance(view, WindowsView)
     assert [each.window_start for each in view.fleet] == [to_text(T0), to_text(T0 + 600_000)]
+
+
+def test_browsers_are_told_of_a_record_that_was_not_readable() -> None:
+    state = new_state()
+    state.publish_sections(T0)
+    version = state.version
+    state.apply(ALERTS.name, [Received(None, b"{", T0)])
+    state.publish_sections(T0 + 1000)
+    limits = state.update_since(version, T0).limits
+    assert limits == LimitsView(racks_left_out=0, incidents_left_out=0, unreadable=1)
 
 
 @pytest.mark.parametrize(
@@ -459,19 +475,19 @@ def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot() -> None:
 )
 def test_a_record_with_an_impossible_value_is_left_out(topic: Topic, record: Any) -> None:
     state = new_state("rack-0001")
-    before = msgspec.json.encode(state.update_since(0, T0))
+    before = snapshot_and_unreadable(state)[0]
     value = msgspec.json.encode(record)
     state.apply(topic.name, [Received(b"key", value, T0)])
     state.version -= 1
-    assert msgspec.json.encode(state.update_since(0, T0)) == before
-    assert state.unreadable == 1
+    assert snapshot_and_unreadable(state) == (before, 1)
 
 
 def test_an_alert_at_an_impossible_time_is_left_out() -> None:
     state = new_state()
     wrong = alert_value(1, event_time="2026-13-01T00:00:00.000Z")
     state.apply(ALERTS.name, [Received(b"", wrong, T0)])
-    assert (state.update_since(0, T0).alerts, state.unreadable) == ({}, 1)
+    assert state.update_since(0, T0).alerts == {}
+    assert snapshot_and_unreadable(state)[1] == 1
 
 
 @pytest.mark.parametrize("start", ["zzz", "9999-99-99T00:00:00.000Z", ""])
