@@ -52,10 +52,10 @@ WATCH_S = 1.0
 REQUEST_S = 2.0
 NEWEST_COUNTS = {RACK_READINGS.name, RACK_TEMPERATURE.name, SIGNAL_STATISTICS.name}
 """Topics of which only the newest record of each key matters."""
-FASTEST_MS = 250
+MIN_INTERVAL_MS = 250
 KEYS_PER_SECOND = 1_000
 """How many keys of such a topic change at most; with more keys, each changes less often."""
-MOST_WAITING = 10_000
+MAX_PENDING_KEYS = 10_000
 """So many keys are looked at at once, however recently others were: they take memory."""
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -87,9 +87,9 @@ class _Newest:
 
     def take_if_due(self, at_ms: int) -> list[Message]:
         """Return and forget the records, unless few wait and others were taken too recently."""
-        if at_ms < self._due_ms and len(self.by_key) < MOST_WAITING:
+        if at_ms < self._due_ms and len(self.by_key) < MAX_PENDING_KEYS:
             return []
-        self._due_ms = at_ms + max(FASTEST_MS, 1000 * len(self.by_key) // KEYS_PER_SECOND)
+        self._due_ms = at_ms + max(MIN_INTERVAL_MS, 1000 * len(self.by_key) // KEYS_PER_SECOND)
         messages = list(self.by_key.values())
         self.by_key.clear()
         return messages

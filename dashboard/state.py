@@ -176,7 +176,7 @@ class State:
         self._resolved_incidents: dict[IncidentKey, tuple[int, Incident]] = {}
         self._incidents_left_out: set[int] = set()
         self._removed = deque[tuple[int, IncidentKey]](maxlen=MAX_REMOVED)
-        self._forgot_removed = 0
+        self._evicted_removal = 0
         self._rules_by_subject: dict[str, set[str]] = {}
         self._fleet: dict[str, bytes] = {}
         self._rack_windows: dict[str, dict[str, bytes]] = {}
@@ -202,17 +202,17 @@ class State:
                 "limits",
             )
         }
-        self._take = {
-            RACK_TEMPERATURE.name: self._take_windows,
-            ALERTS.name: self._take_alerts,
-            AD_ATTRIBUTION.name: self._take_attributions,
-            ACTION_COUNTS.name: self._take_action_counts,
-            USER_SESSIONS.name: self._take_sessions,
-            USER_TOTALS.name: self._take_totals,
-            INCIDENTS.name: self._take_incidents,
-            DEAD_LETTERS.name: self._take_dead_letters,
-            SIGNAL_STATISTICS.name: self._take_signals,
-            RACK_READINGS.name: self._take_readings,
+        self._appliers = {
+            RACK_TEMPERATURE.name: self._apply_windows,
+            ALERTS.name: self._apply_alerts,
+            AD_ATTRIBUTION.name: self._apply_attributions,
+            ACTION_COUNTS.name: self._apply_action_counts,
+            USER_SESSIONS.name: self._apply_sessions,
+            USER_TOTALS.name: self._apply_totals,
+            INCIDENTS.name: self._apply_incidents,
+            DEAD_LETTERS.name: self._apply_dead_letters,
+            SIGNAL_STATISTICS.name: self._apply_signals,
+            RACK_READINGS.name: self._apply_readings,
         }
         for rack in inventory:
             if len(self._racks) < MAX_RACKS:
@@ -228,14 +228,14 @@ class State:
     @property
     def topics(self) -> Collection[str]:
         """The names of the topics that `apply` takes."""
-        return self._take.keys()
+        return self._appliers.keys()
 
     # What comes in.
 
     def apply(self, topic: str, records: Sequence[Received]) -> None:
         """Take records of a topic, in its order; `topic` is its name without prefix."""
         self.version += 1
-        self._take[topic](records)
+        self._appliers[topic](records)
 
     def set_broker(self, *, reachable: bool, now_ms: int) -> None:
         """Take whether the broker answers."""
@@ -301,7 +301,7 @@ class State:
                     self._count_unreadable()
         return found
 
-    def _take_readings(self, records: Iterable[Received]) -> None:
+    def _apply_readings(self, records: Iterable[Received]) -> None:
         for record, reading in self._with_records(records, _READING):
             time_ms = _time_ms(reading.event_time)
             if time_ms is None:
@@ -340,7 +340,7 @@ class State:
         )
         return rack
 
-    def _take_incidents(self, records: Iterable[Received]) -> None:
+    def _apply_incidents(self, records: Iterable[Received]) -> None:
         for record in records:
             if record.value is None:
                 rule, _, subject = (record.key or b"").decode("utf-8", "replace").partition("|")
@@ -385,7 +385,7 @@ class State:
 
     def _note_removal(self, key: IncidentKey) -> None:
         if len(self._removed) == MAX_REMOVED:
-            self._forgot_removed = self._removed[0][0]
+            self._evicted_removal = self._removed[0][0]
         self._removed.append((self.version, key))
 
     def _set_rule(self, subject: str, rule: str, is_open: bool) -> None:
@@ -399,7 +399,7 @@ class State:
             rack.view.state = "WARNING" if rules else "NORMAL"
             rack.version = self.version
 
-    def _take_windows(self, records: Iterable[Received]) -> None:
+    def _apply_windows(self, records: Iterable[Received]) -> None:
         for record in records:
             window = _window_of(record)
             if window is None or record.value is None:
@@ -413,7 +413,7 @@ class State:
                 windows = self._rack_windows.setdefault(scope, {})
                 _keep_newest(windows, start, record.value, WINDOWS_PER_RACK)
 
-    def _take_alerts(self, records: Iterable[Received]) -> None:
+    def _apply_alerts(self, records: Iterable[Received]) -> None:
         for record, alert in self._with_records(records, _ALERT):
             event_ms, value = _time_ms(alert.event_time), record.value or b""
             if event_ms is None:
@@ -425,12 +425,12 @@ class State:
                 if len(value) <= MAX_ALERT_BYTES:
                     self._alerts.append((alert.subject, value))
 
-    def _take_attributions(self, records: Iterable[Received]) -> None:
+    def _apply_attributions(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _ATTRIBUTION):
             self.clickstream.add_attribution(row)
         self._changed("clickstream")
 
-    def _take_action_counts(self, records: Iterable[Received]) -> None:
+    def _apply_action_counts(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _ACTION_COUNT):
             if row.action is None or row.action in ACTIONS:
                 self.clickstream.add_action_count(row)
@@ -438,7 +438,7 @@ class State:
                 self._count_unreadable()
         self._changed("clickstream")
 
-    def _take_sessions(self, records: Iterable[Received]) -> None:
+    def _apply_sessions(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _SESSION):
             if money_fault(row.amount_total) is None:
                 self.clickstream.add_session(row)
@@ -446,7 +446,7 @@ class State:
                 self._count_unreadable()
         self._changed("clickstream")
 
-    def _take_totals(self, records: Iterable[Received]) -> None:
+    def _apply_totals(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _TOTAL):
             if money_fault(row.amount_total) is None:
                 self.clickstream.add_total(row)
@@ -454,7 +454,7 @@ class State:
                 self._count_unreadable()
         self._changed("clickstream")
 
-    def _take_signals(self, records: Iterable[Received]) -> None:
+    def _apply_signals(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _SIGNAL):
             earlier = self._signals.get(row.device_type)
             if row.rack_id is None and (
@@ -463,27 +463,29 @@ class State:
                 self._signals.set(row.device_type, row)
                 self._changed("signals")
 
-    def _take_dead_letters(self, records: Iterable[Received]) -> None:
-        for letter in self._decoded(records, _DEAD_LETTER):
-            if not self._dead_letter_ids.add(letter.source_topic, letter.partition, letter.offset):
+    def _apply_dead_letters(self, records: Iterable[Received]) -> None:
+        for dead_letter in self._decoded(records, _DEAD_LETTER):
+            if not self._dead_letter_ids.add(
+                dead_letter.source_topic, dead_letter.partition, dead_letter.offset
+            ):
                 continue
-            text = letter.value
-            base64 = letter.value_base64 if text is None else None
-            self.pipeline.add_dead_letter(letter.reason)
+            text = dead_letter.value
+            base64 = dead_letter.value_base64 if text is None else None
+            self.pipeline.add_dead_letter(dead_letter.reason)
             self._changed("pipeline")
             self._dead_letters.appendleft(
                 ShownDeadLetter(
-                    source_topic=letter.source_topic[:MAX_ID_BYTES],
-                    partition=letter.partition,
-                    offset=letter.offset,
-                    reason=letter.reason,
-                    error=letter.error[:DEAD_LETTER_CHARACTERS],
+                    source_topic=dead_letter.source_topic[:MAX_ID_BYTES],
+                    partition=dead_letter.partition,
+                    offset=dead_letter.offset,
+                    reason=dead_letter.reason,
+                    error=dead_letter.error[:DEAD_LETTER_CHARACTERS],
                     value=None if text is None else text[:DEAD_LETTER_CHARACTERS],
                     value_base64=None if base64 is None else base64[:DEAD_LETTER_BASE64],
-                    value_size=letter.value_size,
+                    value_size=dead_letter.value_size,
                     value_cut=len(text or "") > DEAD_LETTER_CHARACTERS
                     or len(base64 or "") > DEAD_LETTER_BASE64,
-                    seen_time=letter.seen_time,
+                    seen_time=dead_letter.seen_time,
                 )
             )
 
@@ -491,7 +493,7 @@ class State:
 
     def update_since(self, version: int, now_ms: int) -> Update:
         """Return what changed after a version; 0 asks for everything."""
-        if version < self._forgot_removed:
+        if version < self._evicted_removal:
             version = 0
         everything = version == 0
         update = Update(version=self.version, server_time_ms=now_ms, is_snapshot=everything)

@@ -381,7 +381,7 @@ def test_an_alert_that_comes_again_counts_once() -> None:
 
 def test_a_dead_letter_counts_once_and_its_value_is_cut() -> None:
     state = new_state()
-    letters = [
+    dead_letters = [
         DeadLetter(
             source_topic="rack-readings",
             partition=0,
@@ -395,7 +395,7 @@ def test_a_dead_letter_counts_once_and_its_value_is_cut() -> None:
         )
         for offset, size in ((1, 10), (2, 60_000), (1, 10))
     ]
-    state.apply(DEAD_LETTERS.name, list(map(received, letters)))
+    state.apply(DEAD_LETTERS.name, list(map(received, dead_letters)))
     view = state.dead_letters()
     assert view.count == 2
     assert [(each.offset, len(each.value or ""), each.value_cut) for each in view.dead_letters] == [
@@ -409,7 +409,7 @@ def test_of_a_dead_letter_that_is_no_text_the_first_bytes_are_shown(
     size: int, shown: int, is_cut: bool
 ) -> None:
     state, value = new_state(), (b"\xff\xfe" * size)[:size]
-    letter = DeadLetter(
+    dead_letter = DeadLetter(
         source_topic="rack-readings",
         partition=0,
         offset=1,
@@ -420,7 +420,7 @@ def test_of_a_dead_letter_that_is_no_text_the_first_bytes_are_shown(
         error="not UTF-8",
         seen_time=START,
     )
-    state.apply(DEAD_LETTERS.name, [received(letter)])
+    state.apply(DEAD_LETTERS.name, [received(dead_letter)])
     (only,) = state.dead_letters().dead_letters
     assert (only.value, b64decode(only.value_base64 or ""), only.value_cut) == (
         None,
