@@ -7,12 +7,11 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard.commands import CommandError, CommandPublisher, read_command
 from dashboard.guard import Guard, foreign_origin, refuse
@@ -31,7 +30,7 @@ EVENT_STREAM = "text/event-stream"
 NOT_CACHED = {"cache-control": "no-store"}
 
 
-def new_app(hub: Hub, publisher: CommandPublisher, allowed_hosts: Sequence[str] = ()) -> Starlette:
+def new_app(hub: Hub, publisher: CommandPublisher, allowed_hosts: Sequence[str] = ()) -> ASGIApp:
     """Return the application that shows a hub's state and publishes commands."""
     streams = Streams(hub)
 
@@ -74,7 +73,7 @@ def new_app(hub: Hub, publisher: CommandPublisher, allowed_hosts: Sequence[str] 
             return refuse(error.status, str(error))
         return _json(hub.encode({"command_id": asked.command_id}), 202)
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", page),
             Route("/stream", streams, methods=["GET"]),
@@ -84,9 +83,9 @@ def new_app(hub: Hub, publisher: CommandPublisher, allowed_hosts: Sequence[str] 
             Route("/api/commands", command, methods=["POST"]),
             Mount("/static", _Static(directory=STATIC, check_dir=False)),
         ],
-        middleware=[Middleware(Guard, allowed_hosts=allowed_hosts)],
-        exception_handlers={HTTPException: _on_http_error},
+        exception_handlers={HTTPException: _on_http_error, Exception: _on_error},
     )
+    return Guard(app, allowed_hosts)
 
 
 class Streams:
@@ -183,6 +182,10 @@ async def _on_http_error(_: Request, error: Exception) -> Response:
     sentences = {404: "There is no such page.", 405: "This address takes another method."}
     sentence = sentences.get(error.status_code, error.detail)
     return refuse(error.status_code, sentence, dict(error.headers or {}))
+
+
+async def _on_error(_: Request, __: Exception) -> Response:
+    return refuse(500, "The dashboard has an error: its messages say which.")
 
 
 def _json(body: bytes, status: int = 200) -> Response:

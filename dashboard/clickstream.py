@@ -20,7 +20,7 @@ USERS_REMEMBERED = 20_000
 SHOWN = 10
 """How many sessions and totals a browser is sent."""
 CLICK_BOUNDS_S = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-ARRIVAL_INTERVAL_S = 5
+ARRIVAL_INTERVAL_MS = 5_000
 ARRIVAL_POINTS = 60
 
 
@@ -42,7 +42,7 @@ class Clickstream:
         self._amount_total = Decimal(0)
         self._arrived = (0, 0)
         self._arrivals = deque[tuple[int, int, int]](maxlen=ARRIVAL_POINTS)
-        self._interval: tuple[int, int, int] | None = None
+        self._interval, self._is_whole = (0, 0, 0), False
 
     def add_attribution(self, row: AdAttribution) -> None:
         """Count an impression's row once."""
@@ -79,18 +79,21 @@ class Clickstream:
         self._totals.set(row.user_id, row)
 
     def set_arrived(self, impressions: int, clicks: int, now_ms: int) -> None:
-        """Take how many impressions and clicks the topics have got until now."""
+        """Take how many impressions and clicks the topics have got until now.
+
+        An interval is complete when the next one begins. The one in which the dashboard started is
+        not, and what arrived while nobody counted has no interval.
+        """
         self._arrived = (impressions, clicks)
-        begin_ms = now_ms - now_ms % (1000 * ARRIVAL_INTERVAL_S)
-        if self._interval is None:
-            self._interval = (begin_ms, impressions, clicks)
+        begin_ms = now_ms - now_ms % ARRIVAL_INTERVAL_MS
         last_ms, had_impressions, had_clicks = self._interval
-        point = (last_ms, impressions - had_impressions, clicks - had_clicks)
-        if self._arrivals and self._arrivals[-1][0] == last_ms:
-            self._arrivals.pop()
-        self._arrivals.append(point)
-        if begin_ms > last_ms:
-            self._interval = (begin_ms, impressions, clicks)
+        if begin_ms == last_ms:
+            return
+        is_next = begin_ms == last_ms + ARRIVAL_INTERVAL_MS
+        if is_next and self._is_whole:
+            arrived = (max(0, impressions - had_impressions), max(0, clicks - had_clicks))
+            self._arrivals.append((last_ms, *arrived))
+        self._interval, self._is_whole = (begin_ms, impressions, clicks), is_next
 
     def view(self) -> ClickstreamView:
         """Return what a browser shows."""
@@ -102,7 +105,9 @@ class Clickstream:
         return ClickstreamView(
             impressions=impressions,
             clicks=clicks,
-            arrivals=ArrivalsView(interval_s=ARRIVAL_INTERVAL_S, points=list(self._arrivals)),
+            arrivals=ArrivalsView(
+                interval_s=ARRIVAL_INTERVAL_MS // 1000, points=list(self._arrivals)
+            ),
             attributed_clicks=self._attributed_clicks,
             clicked=self._clicked,
             unclicked=self._unclicked,

@@ -14,7 +14,7 @@ from events.times import to_ms, to_text
 from events.topics import ALERT_COMMANDS
 
 SEND_S = 5.0
-AT_A_TIME = 8
+MAX_IN_FLIGHT = 8
 DEFAULT_BY = "dashboard"
 MAX_BY_CHARACTERS = 100
 
@@ -49,7 +49,11 @@ def read_command(body: bytes, state: State, now_ms: int) -> AlertCommand:
     if request.command == "silence":
         if request.until is None:
             raise CommandError(400, "A silence needs the time at which it ends, in until.")
-        if to_ms(request.until) <= now_ms:
+        try:
+            until_ms = to_ms(request.until)
+        except ValueError:
+            raise CommandError(400, "No calendar has the time in until.") from None
+        if until_ms <= now_ms:
             raise CommandError(400, "A silence must end in the future: check until.")
     elif request.until is not None:
         raise CommandError(400, f"{request.command} takes no until.")
@@ -75,7 +79,7 @@ class CommandPublisher:
 
     def __init__(self, settings: Settings) -> None:
         self._topic = settings.topic(ALERT_COMMANDS)
-        self._places = BoundedSemaphore(AT_A_TIME)
+        self._slots = BoundedSemaphore(MAX_IN_FLIGHT)
         self._config = {
             "bootstrap.servers": settings.kafka_bootstrap_servers,
             "partitioner": "murmur2_random",  # Java's, so a subject's records share a partition
@@ -87,12 +91,12 @@ class CommandPublisher:
 
     def publish(self, command: AlertCommand) -> None:
         """Send a command; raise `CommandError` unless the broker acknowledges it."""
-        if not self._places.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             raise CommandError(503, "Too many commands are being sent: try again.")
         try:
             self._send(command)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def _send(self, command: AlertCommand) -> None:
         failed: list[str] = []

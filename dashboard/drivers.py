@@ -1,12 +1,20 @@
-"""Describe the drivers and their queries, by the status files that they write."""
+"""Describe the drivers, their queries and alerting, by the status files that they write."""
 
+from contextlib import suppress
 from pathlib import Path
 
-from dashboard.views import DriverView, QueryView
+from dashboard.views import AlertingView, DriverView, QueryView
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
-from events.status_file import FORGOTTEN_AFTER_S, age_s, find_statuses, process_problems
+from events.status_file import (
+    FORGOTTEN_AFTER_S,
+    ProgramStatus,
+    age_s,
+    find_statuses,
+    process_problems,
+)
 from events.times import to_ms
 
+ALERTING = "alerting"
 MAX_DRIVERS = 20
 MAX_ERROR_CHARACTERS = 500
 
@@ -15,29 +23,48 @@ def read_drivers(
     home: Path, topic_prefix: str, now_ms: int
 ) -> tuple[list[DriverView], list[QueryView]]:
     """Return the drivers of these topics and their queries; what cannot be read is left out."""
-    statuses = [
-        status
-        for status in find_statuses(home, PROGRAM, DriverStatus).statuses
-        if status.topic_prefix == topic_prefix
-        and age_s(status.written_time, now_ms) < FORGOTTEN_AFTER_S
-    ][-MAX_DRIVERS:]
-    drivers = [_driver_view(status, now_ms) for status in statuses]
-    queries = [
-        _query_view(query, status, driver)
-        for status, driver in zip(statuses, drivers, strict=True)
-        for query in status.queries
-    ]
-    return drivers, queries
+    found = list[tuple[DriverView, list[QueryView]]]()
+    for status in find_statuses(home, PROGRAM, DriverStatus).statuses:
+        with suppress(ValueError, OverflowError):  # an impossible date or process number
+            if (
+                status.topic_prefix == topic_prefix
+                and age_s(status.written_time, now_ms) < FORGOTTEN_AFTER_S
+            ):
+                driver = _driver_view(status, now_ms)
+                queries = [_query_view(query, status, driver) for query in status.queries]
+                found.append((driver, queries))
+    newest = found[-MAX_DRIVERS:]
+    return [driver for driver, _ in newest], [query for _, queries in newest for query in queries]
+
+
+def read_alerting(home: Path, topic_prefix: str, now_ms: int) -> AlertingView | None:
+    """Return whether alerting runs for these topics; None if no status of it is found.
+
+    Of several processes one that runs is enough, as each publishes all incidents.
+    """
+    found = list[AlertingView]()
+    for status in find_statuses(home, ALERTING, ProgramStatus).statuses:
+        if status.topic_prefix == topic_prefix:
+            with suppress(ValueError, OverflowError):
+                error = _first_problem(status, now_ms)
+                written_ms = to_ms(status.written_time)
+                found.append(AlertingView(running=not error, as_of_ms=written_ms, error=error))
+    return max(found, key=lambda one: (one.running, one.as_of_ms), default=None)
+
+
+def _first_problem(status: ProgramStatus, now_ms: int) -> str | None:
+    problems = process_problems(status, now_ms)
+    return problems[0][:MAX_ERROR_CHARACTERS] if problems else None
 
 
 def _driver_view(status: DriverStatus, now_ms: int) -> DriverView:
-    problems = process_problems(status, now_ms)
+    error = _first_problem(status, now_ms)
     return DriverView(
         host=status.host,
         pid=status.pid,
-        healthy=not problems,
+        healthy=error is None,
         written_time_ms=to_ms(status.written_time),
-        error=problems[0][:MAX_ERROR_CHARACTERS] if problems else None,
+        error=error,
     )
 
 

@@ -6,9 +6,9 @@ each key is looked at, a few times a second: in Real-time Mode each reading upda
 """
 
 import queue
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Event, Thread
 from typing import Self
 
@@ -22,7 +22,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from dashboard.drivers import read_drivers
+from dashboard.drivers import read_alerting, read_drivers
 from dashboard.hub import Hub
 from dashboard.state import Received
 from events.settings import Settings
@@ -52,10 +52,10 @@ WATCH_S = 1.0
 REQUEST_S = 2.0
 NEWEST_COUNTS = {RACK_READINGS.name, RACK_TEMPERATURE.name, SIGNAL_STATISTICS.name}
 """Topics of which only the newest record of each key matters."""
-FASTEST_MS = 250
+MIN_INTERVAL_MS = 250
 KEYS_PER_SECOND = 1_000
 """How many keys of such a topic change at most; with more keys, each changes less often."""
-MOST_WAITING = 10_000
+MAX_PENDING_KEYS = 10_000
 """So many keys are looked at at once, however recently others were: they take memory."""
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -87,19 +87,24 @@ class _Newest:
 
     def take_if_due(self, at_ms: int) -> list[Message]:
         """Return and forget the records, unless few wait and others were taken too recently."""
-        if at_ms < self._due_ms and len(self.by_key) < MOST_WAITING:
+        if at_ms < self._due_ms and len(self.by_key) < MAX_PENDING_KEYS:
             return []
-        self._due_ms = at_ms + max(FASTEST_MS, 1000 * len(self.by_key) // KEYS_PER_SECOND)
+        self._due_ms = at_ms + max(MIN_INTERVAL_MS, 1000 * len(self.by_key) // KEYS_PER_SECOND)
         messages = list(self.by_key.values())
         self.by_key.clear()
         return messages
 
 
 class Feed:
-    """Feeds a hub from the broker until the context ends."""
+    """Feeds a hub from the broker until the context ends.
 
-    def __init__(self, settings: Settings, hub: Hub, report: Callable[[str], None]) -> None:
-        self._settings, self._hub, self._report = settings, hub, report
+    `on_failure` is called from a thread that cannot go on, after `failure` is set.
+    """
+
+    def __init__(self, settings: Settings, hub: Hub, on_failure: Callable[[], None]) -> None:
+        self._settings, self._hub, self._on_failure = settings, hub, on_failure
+        self.failure: str | None = None
+        """Why a thread has ended by itself: the page would then show old data as if it were new."""
         self._names = {settings.topic(topic): topic.name for topic in ALL}
         self._consumed = {
             settings.topic(topic)
@@ -116,6 +121,8 @@ class Feed:
                 SIGNAL_STATISTICS,
             )
         }
+        self._known = set[Partition]()
+        self._ends: dict[Partition, int] = {}
         self._new_partitions = queue.SimpleQueue[list[TopicPartition]]()
         self._end = Event()
         self._threads = [
@@ -136,9 +143,9 @@ class Feed:
     def _guarded(self, target: Callable[[], None]) -> None:
         try:
             target()
-        except Exception as error:  # noqa: BLE001 - a dead thread must be seen in the process
-            self._report(f"reading the topics has ended: {error!r}")
-            self._hub.fail(f"reading the topics has ended: {error!r}")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process must end
+            self.failure = repr(error)
+            self._on_failure()
 
     def _consume(self) -> None:
         newest = {topic: _Newest() for topic, name in self._names.items() if name in NEWEST_COUNTS}
@@ -165,28 +172,33 @@ class Feed:
                     state.publish_sections(at_ms)
 
     def _watch(self) -> None:
-        """Ask once a second for the topics and their ends, and for the drivers' status files."""
+        """Ask once a second for the topics and their ends, and for the programs' status files."""
         admin = AdminClient(CLIENT | self._servers())
-        known = set[Partition]()
         while not self._end.wait(WATCH_S):
-            self._look_at_topics(admin, known)
-            drivers, queries = read_drivers(
-                self._settings.rackstream_home, self._settings.topic_prefix, now_ms()
-            )
+            self.look_at_topics(admin)
+            home, prefix = self._settings.rackstream_home, self._settings.topic_prefix
+            drivers, queries = read_drivers(home, prefix, now_ms())
+            alerting = read_alerting(home, prefix, now_ms())
             with self._hub.state() as state:
-                state.set_drivers(drivers, queries)
+                state.set_programs(drivers, queries, alerting)
 
-    def _look_at_topics(self, admin: AdminClient, known: set[Partition]) -> None:
+    def look_at_topics(self, admin: AdminClient) -> None:
+        """Ask for the topics and their ends, and have new partitions consumed.
+
+        A partition whose end nobody tells, such as one without a leader, keeps its last one.
+        """
         try:
             partitions = self._partitions(admin)
-            ends = self._offsets(admin, partitions, _LATEST)
-            new = [partition for partition in partitions if partition not in known]
-            begins = self._offsets(admin, new, _EARLIEST)
         except KafkaException:
             with self._hub.state() as state:
                 state.set_broker(reachable=False, now_ms=now_ms())
             return
-        known.update(new)
+        ends = self._offsets(admin, partitions, _LATEST)
+        self._ends.update(ends)
+        new = [partition for partition in ends if partition not in self._known]
+        begins = self._offsets(admin, new, _EARLIEST)
+        new = [partition for partition in new if partition in begins]
+        self._known.update(new)
         consumed = [partition for partition in new if partition[0] in self._consumed]
         if consumed:
             self._new_partitions.put(
@@ -196,10 +208,13 @@ class Feed:
                     for end in (ends[partition],)
                 ]
             )
-        counts = dict.fromkeys((self._names[topic] for topic, _ in partitions), 0)
-        for (topic, _), end in ends.items():
-            counts[self._names[topic]] += end
-        missing = [topic.name for topic in ALL if topic.name not in counts]
+        uncounted = {topic for topic, number in partitions if (topic, number) not in self._ends}
+        counts = Counter[str]()
+        for topic, number in partitions:
+            if topic not in uncounted:
+                counts[self._names[topic]] += self._ends[topic, number]
+        found = {self._names[topic] for topic, _ in partitions}
+        missing = [topic.name for topic in ALL if topic.name not in found]
         at_ms = now_ms()
         with self._hub.state() as state:
             state.set_broker(reachable=True, now_ms=at_ms)
@@ -222,16 +237,18 @@ class Feed:
     def _offsets(
         self, admin: AdminClient, partitions: list[Partition], spec: OffsetSpec
     ) -> dict[Partition, int]:
+        """Return the offsets of the partitions that answer."""
         if not partitions:
             return {}
         asked = {TopicPartition(topic, number): spec for topic, number in partitions}
         futures = admin.list_offsets(
             asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_S
         )
-        return {
-            (partition.topic, partition.partition): future.result().offset
-            for partition, future in futures.items()
-        }
+        found = {}
+        for partition, future in futures.items():
+            with suppress(KafkaException):
+                found[partition.topic, partition.partition] = future.result().offset
+        return found
 
     def _servers(self) -> dict[str, str | int | float | bool]:
         return {"bootstrap.servers": self._settings.kafka_bootstrap_servers}

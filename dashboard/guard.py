@@ -40,7 +40,10 @@ SECURITY_HEADERS = {
 
 
 class Guard:
-    """Middleware that checks the Host of every request and sets the security headers."""
+    """Checks the Host of every request, and sets the security headers of every answer.
+
+    It lies around the whole application, so that the answer to an unexpected error has them too.
+    """
 
     def __init__(self, app: ASGIApp, allowed_hosts: Iterable[str] = ()) -> None:
         self._app = app
@@ -80,8 +83,12 @@ def refuse(status: int, sentence: str, headers: dict[str, str] | None = None) ->
 
 def foreign_origin(request: Request) -> str | None:
     """Return a sentence if a request may come from a page of another origin."""
-    origin, host = request.headers.get("origin"), request.headers.get("host", "")
-    if origin is None or urlsplit(origin).netloc.lower() != host.lower():
+    host = request.headers.get("host", "")
+    try:
+        origin = urlsplit(request.headers.get("origin", "")).netloc
+    except ValueError:  # such as of http://[
+        origin = ""
+    if not origin or origin.lower() != host.lower():
         return "Commands are accepted from the dashboard's own page only."
     if request.headers.get(PAGE_HEADER) != PAGE_HEADER_VALUE:
         return f"Commands need the header {PAGE_HEADER}: {PAGE_HEADER_VALUE}."

@@ -5,6 +5,8 @@ however long it took to read. An update is encoded once for all browsers that ha
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -17,6 +19,11 @@ from events.times import now_ms
 
 TICK_S = 0.25
 """The least time between two updates of a browser."""
+SNAPSHOT_S = 1.0
+"""How long a snapshot is given to new browsers; their first update then brings them up to date.
+
+A browser that never reads keeps its snapshot in memory, so there must be few different ones.
+"""
 
 
 class Hub:
@@ -27,8 +34,9 @@ class Hub:
         self._encoder = msgspec.json.Encoder(decimal_format="number")
         self._events: dict[int, bytes] = {}
         self._events_version = 0
+        self._snapshot = (-math.inf, 0, b"")
         self._changed = asyncio.Condition()
-        self._failure: str | None = None
+        self._published_version = state.version
         self.is_closed = False
         self.watching = 0
         """How many streams are open."""
@@ -45,22 +53,15 @@ class Hub:
 
     async def run(self) -> None:
         """Wake the browsers when something has changed, until the hub is closed."""
-        seen = 0
         while not self.is_closed:
             await asyncio.sleep(TICK_S)
-            if self._state.version != seen or self.is_closed:
-                seen = self._state.version
+            if self._state.version != self._published_version or self.is_closed:
+                self._published_version = self._state.version
                 async with self._changed:
                     self._changed.notify_all()
 
-    def fail(self, sentence: str) -> None:
-        """Note that what feeds the state has ended."""
-        self._failure = sentence
-
     def problem(self) -> str | None:
         """Return a sentence on what is wrong, or None."""
-        if self._failure is not None:
-            return self._failure
         if not self._state.is_broker_reachable:
             return f"The broker at {self._state.servers} does not answer."
         return None
@@ -70,11 +71,14 @@ class Hub:
         self.is_closed = True
 
     async def wait_for_change(self, version: int, timeout_s: float) -> bool:
-        """Wait until the state is newer than a version; return False after the timeout."""
+        """Wait until a tick finds the state newer than a version; return False after the timeout.
+
+        A change between two ticks waits for the next one, so that a browser gets one update a tick.
+        """
         try:
             async with asyncio.timeout(timeout_s), self._changed:
                 await self._changed.wait_for(
-                    lambda: self._state.version > version or self.is_closed
+                    lambda: self._published_version > version or self.is_closed
                 )
         except TimeoutError:
             return False
@@ -83,9 +87,11 @@ class Hub:
     def update_since(self, version: int) -> tuple[int, bytes]:
         """Return the newest version, and the event that brings a browser from another one to it.
 
-        The version 0 asks for everything.
+        The version 0 asks for everything, which may be `SNAPSHOT_S` old.
         """
         with self._lock:
+            if version == 0:
+                return self._recent_snapshot()
             newest = self._state.version
             if newest != self._events_version:
                 self._events.clear()
@@ -95,6 +101,14 @@ class Hub:
                 update = self._state.update_since(version, now_ms())
                 event = self._events[version] = self._event(update)
         return newest, event
+
+    def _recent_snapshot(self) -> tuple[int, bytes]:
+        made_s, version, event = self._snapshot
+        now_s = time.monotonic()
+        if now_s - made_s >= SNAPSHOT_S:
+            version, event = self._state.version, self._event(self._state.update_since(0, now_ms()))
+            self._snapshot = (now_s, version, event)
+        return version, event
 
     def heartbeat(self, version: int) -> bytes:
         """Return the event that nothing has changed since a version."""

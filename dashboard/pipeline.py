@@ -4,9 +4,17 @@ import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
-from dashboard.views import DriverView, LatencyView, PipelineView, QueryView, RatesView
+from dashboard.views import (
+    AlertingView,
+    DriverView,
+    LatencyView,
+    PipelineView,
+    QueryView,
+    RatesView,
+)
 from events.topics import ALERT_COMMANDS, ALL, EVENT_TOPICS
 
+NO_ALERTING = "Alerting does not run: start it with `python -m alerting run`."
 RATE_POINTS = 60
 LATENCY_MS = 60_000
 LATENCIES_KEPT = 10_000
@@ -18,24 +26,28 @@ class Pipeline:
     """What is known about the flow of records, in bounded memory."""
 
     def __init__(self) -> None:
-        self._totals: tuple[int, int, int] | None = None
+        self._counted: tuple[int, dict[str, int]] | None = None
         self._into = deque[tuple[int, float]](maxlen=RATE_POINTS)
         self._out = deque[tuple[int, float]](maxlen=RATE_POINTS)
         self._latencies = deque[tuple[int, int]](maxlen=LATENCIES_KEPT)
         self._dead_letters = Counter[str]()
         self._drivers: Sequence[DriverView] = ()
         self._queries: Sequence[QueryView] = ()
+        self._alerting: AlertingView | None = None
 
     def set_counts(self, counts: Mapping[str, int], now_ms: int) -> None:
-        """Take how many records the topics ever got, to derive the rates."""
-        into = sum(count for name, count in counts.items() if name in INPUTS)
-        out = sum(count for name, count in counts.items() if name in OUTPUTS)
-        if self._totals is not None:
-            before_ms, had_in, had_out = self._totals
+        """Take how many records the topics ever got, to derive the rates.
+
+        A topic that was not counted before, or is not now, adds nothing to them.
+        """
+        if self._counted is not None:
+            before_ms, had = self._counted
             seconds = max(1, now_ms - before_ms) / 1000
-            self._into.append((now_ms, round(max(0, into - had_in) / seconds, 1)))
-            self._out.append((now_ms, round(max(0, out - had_out) / seconds, 1)))
-        self._totals = (now_ms, into, out)
+            arrived = {name: max(0, counts[name] - had[name]) for name in counts.keys() & had}
+            for points, names in ((self._into, INPUTS), (self._out, OUTPUTS)):
+                records = sum(arrived[name] for name in arrived.keys() & names)
+                points.append((now_ms, round(records / seconds, 1)))
+        self._counted = (now_ms, dict(counts))
 
     def add_latency(self, append_ms: int, latency_ms: int) -> None:
         """Take how long after its event time an alert reached the topic."""
@@ -54,18 +66,37 @@ class Pipeline:
         """Take what the drivers say about themselves and their queries."""
         self._drivers, self._queries = drivers, queries
 
+    def set_alerting(self, found: AlertingView | None) -> None:
+        """Take what alerting says about itself; None where no status of it is found.
+
+        It removes its status when it ends in order. So it does not run, if it was seen before, or
+        if the drivers' status is found where its own would be. Otherwise nothing is known.
+        """
+        if found is None and (self._alerting is not None or self._drivers):
+            as_of_ms = self._alerting.as_of_ms if self._alerting else None
+            found = AlertingView(running=False, as_of_ms=as_of_ms, error=NO_ALERTING)
+        self._alerting = found
+
     def view(self, now_ms: int) -> PipelineView:
         """Return what a browser shows."""
+        lags = [
+            (query.lag, query.name)
+            for query in self._queries
+            if query.active and query.lag is not None
+        ]
+        lag, lag_query = max(lags, default=(None, None))
         return PipelineView(
             rates=RatesView(into=list(self._into), out=list(self._out)),
             latency_ms=self._latency(now_ms),
-            lag=_sum_known([query.lag for query in self._queries]),
+            lag=lag,
+            lag_query=lag_query,
             late_rows=_sum_known([query.late_records for query in self._queries]),
             left_out=_sum_known([query.records_left_out for query in self._queries]),
             dead_letters=self._dead_letters.total(),
             dead_letters_by_reason=dict(self._dead_letters),
             drivers=list(self._drivers),
             queries=list(self._queries),
+            alerting=self._alerting,
         )
 
     def _latency(self, now_ms: int) -> LatencyView:

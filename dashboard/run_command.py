@@ -70,19 +70,29 @@ def run(
     racks = read_inventory(inventory) if inventory else []
     with listen(host, port) as listener:
         hub = Hub(State(shared.kafka_bootstrap_servers, racks, now_ms()))
-        asyncio.run(_serve(shared, hub, listener, allow_host or ()))
+        asyncio.run(serve(shared, hub, listener, allow_host or ()))
 
 
-async def _serve(
+async def serve(
     shared: Settings, hub: Hub, listener: socket.socket, allowed_hosts: Sequence[str]
 ) -> None:
+    """Serve a hub until Ctrl-C; raise `UserFacingError` when nothing feeds it any more."""
     server = new_server(new_app(hub, CommandPublisher(shared), allowed_hosts), hub)
-    with Feed(shared, hub, _report):
+
+    def end() -> None:
+        server.should_exit = True
+
+    with Feed(shared, hub, end) as feed:
         ticker = asyncio.create_task(hub.run())
         _report(f"Open {address(listener)} (Ctrl-C ends it).")
         await server.serve([listener])
         hub.close()
         await ticker
+    if feed.failure is not None:
+        raise UserFacingError(
+            f"reading the topics has failed, so the dashboard has ended ({feed.failure}): start it "
+            "again."
+        )
 
 
 def listen(host: str, port: int | None) -> socket.socket:

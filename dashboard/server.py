@@ -7,7 +7,6 @@ import asyncio
 import socket
 from typing import Any
 
-import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -20,7 +19,7 @@ KEEP_ALIVE_S = 5
 END_S = 1
 """How long connections may take to end after Ctrl-C."""
 HEADER_TIMEOUT_S = 10.0
-"""How long a connection may take to send the headers of a request."""
+"""How long a connection may take to send a request's headers, and the rest of an answered one."""
 STALL_TIMEOUT_S = 30.0
 """How long a browser may leave unread what waits for it; then its connection is cut."""
 _REFUSAL_BODY = b'{"error":"There are too many connections to the dashboard: close some pages."}'
@@ -103,7 +102,8 @@ class LimitedProtocol(H11Protocol):
         self._request_timer = self.loop.call_later(HEADER_TIMEOUT_S, self._end_if_no_request)
 
     def _end_if_no_request(self) -> None:
-        if self.conn.their_state is h11.IDLE:
+        # Not by the state of `conn`: a body that never ends would keep an answered request open.
+        if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
 
 

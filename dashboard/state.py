@@ -7,6 +7,7 @@ time: whoever calls it says what time it is.
 from array import array
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -16,6 +17,7 @@ from dashboard.bounded import BoundedDict, RecentIds
 from dashboard.clickstream import Clickstream
 from dashboard.pipeline import Pipeline
 from dashboard.views import (
+    AlertingView,
     BrokerView,
     DeadLettersView,
     DriverView,
@@ -27,7 +29,7 @@ from dashboard.views import (
     Update,
     WindowsView,
 )
-from events.constants import DEFAULT_THRESHOLD_C, FLEET_SCOPE
+from events.constants import DEFAULT_THRESHOLD_C, FLEET_SCOPE, FUTURE_TOLERANCE
 from events.records import (
     MAX_ID_BYTES,
     Action,
@@ -45,7 +47,7 @@ from events.records import (
     UserTotal,
     money_fault,
 )
-from events.times import to_ms
+from events.times import duration_ms, to_ms
 from events.topics import (
     ACTION_COUNTS,
     AD_ATTRIBUTION,
@@ -63,6 +65,8 @@ from events.topics import (
 
 MAX_RACKS = 5_000
 MAX_INCIDENTS = 5_000
+MAX_LEFT_OUT = 5_000
+"""How many racks and incidents that are left out are counted."""
 MAX_REMOVED = 1_000
 """Removed incidents that are remembered; a browser that is further behind gets a snapshot."""
 MAX_ALERTS = 2_000
@@ -82,10 +86,16 @@ SIGNAL_GROUPS = 50
 ALERTS_PER_RACK = 20
 DEAD_LETTERS_KEPT = 100
 DEAD_LETTER_CHARACTERS = 4096
+DEAD_LETTER_BASE64 = 1024
+"""Characters of base64 that are kept of a value that is no text: those of 768 bytes."""
 SECTION_INTERVAL_MS = 1_000
 """The least time between two versions of a section that is sent as a whole."""
 
+FUTURE_TOLERANCE_MS = duration_ms(FUTURE_TOLERANCE)
 ACTIONS: Final = frozenset(get_args(Action))
+
+IncidentKey = tuple[str, str]
+"""An incident's rule and subject."""
 
 T = TypeVar("T")
 
@@ -151,20 +161,22 @@ class _Section:
 class State:
     """All that a browser can ask for.
 
-    Every method that takes records may be called with anything: what cannot be read is counted in
-    `unreadable` and left out.
+    Every method that takes records may be called with anything: what cannot be read is left out,
+    and counted among the limits.
     """
 
     def __init__(self, servers: str, inventory: Iterable[InventoryRack], now_ms: int) -> None:
         self.version = 1
-        self.unreadable = 0
+        self._unreadable = 0
         self._broker = BrokerView(servers=servers, reachable=False, since_ms=now_ms)
         self._broker_version = 1
         self._racks: dict[str, _Rack] = {}
         self._racks_left_out: set[int] = set()
-        self._incidents = BoundedDict[tuple[str, str], tuple[int, Incident]](MAX_INCIDENTS)
-        self._removed = deque[tuple[int, tuple[str, str]]](maxlen=MAX_REMOVED)
-        self._forgot_removed = 0
+        self._open_incidents: dict[IncidentKey, tuple[int, Incident]] = {}
+        self._resolved_incidents: dict[IncidentKey, tuple[int, Incident]] = {}
+        self._incidents_left_out: set[int] = set()
+        self._removed = deque[tuple[int, IncidentKey]](maxlen=MAX_REMOVED)
+        self._evicted_removal = 0
         self._rules_by_subject: dict[str, set[str]] = {}
         self._fleet: dict[str, bytes] = {}
         self._rack_windows: dict[str, dict[str, bytes]] = {}
@@ -190,17 +202,17 @@ class State:
                 "limits",
             )
         }
-        self._take = {
-            RACK_TEMPERATURE.name: self._take_windows,
-            ALERTS.name: self._take_alerts,
-            AD_ATTRIBUTION.name: self._take_attributions,
-            ACTION_COUNTS.name: self._take_action_counts,
-            USER_SESSIONS.name: self._take_sessions,
-            USER_TOTALS.name: self._take_totals,
-            INCIDENTS.name: self._take_incidents,
-            DEAD_LETTERS.name: self._take_dead_letters,
-            SIGNAL_STATISTICS.name: self._take_signals,
-            RACK_READINGS.name: self._take_readings,
+        self._appliers = {
+            RACK_TEMPERATURE.name: self._apply_windows,
+            ALERTS.name: self._apply_alerts,
+            AD_ATTRIBUTION.name: self._apply_attributions,
+            ACTION_COUNTS.name: self._apply_action_counts,
+            USER_SESSIONS.name: self._apply_sessions,
+            USER_TOTALS.name: self._apply_totals,
+            INCIDENTS.name: self._apply_incidents,
+            DEAD_LETTERS.name: self._apply_dead_letters,
+            SIGNAL_STATISTICS.name: self._apply_signals,
+            RACK_READINGS.name: self._apply_readings,
         }
         for rack in inventory:
             if len(self._racks) < MAX_RACKS:
@@ -216,14 +228,14 @@ class State:
     @property
     def topics(self) -> Collection[str]:
         """The names of the topics that `apply` takes."""
-        return self._take.keys()
+        return self._appliers.keys()
 
     # What comes in.
 
     def apply(self, topic: str, records: Sequence[Received]) -> None:
         """Take records of a topic, in its order; `topic` is its name without prefix."""
         self.version += 1
-        self._take[topic](records)
+        self._appliers[topic](records)
 
     def set_broker(self, *, reachable: bool, now_ms: int) -> None:
         """Take whether the broker answers."""
@@ -240,10 +252,11 @@ class State:
         if self._missing != missing:
             self._missing = list(missing)
             self._changed("topics_missing")
-        self.clickstream.set_arrived(
-            counts.get(AD_IMPRESSIONS.name, 0), counts.get(AD_CLICKS.name, 0), now_ms
-        )
-        self._changed("clickstream")
+        if AD_IMPRESSIONS.name in counts and AD_CLICKS.name in counts:
+            self.clickstream.set_arrived(
+                counts[AD_IMPRESSIONS.name], counts[AD_CLICKS.name], now_ms
+            )
+            self._changed("clickstream")
         self.pipeline.set_counts(counts, now_ms)
         self._changed("pipeline")
 
@@ -255,13 +268,23 @@ class State:
                 section.version, section.is_dirty = self.version, False
                 section.published_ms = now_ms
 
-    def set_drivers(self, drivers: Sequence[DriverView], queries: Sequence[QueryView]) -> None:
-        """Take what the drivers say about themselves and their queries."""
+    def set_programs(
+        self,
+        drivers: Sequence[DriverView],
+        queries: Sequence[QueryView],
+        alerting: AlertingView | None,
+    ) -> None:
+        """Take what the drivers, their queries and alerting say about themselves."""
         self.pipeline.set_queries(drivers, queries)
+        self.pipeline.set_alerting(alerting)
         self._changed("pipeline")
 
     def _changed(self, section: str) -> None:
         self._sections[section].is_dirty = True
+
+    def _count_unreadable(self) -> None:
+        self._unreadable += 1
+        self._changed("limits")
 
     def _decoded(self, records: Iterable[Received], decoder: msgspec.json.Decoder[T]) -> list[T]:
         return [value for _, value in self._with_records(records, decoder)]
@@ -275,14 +298,14 @@ class State:
                 try:
                     found.append((record, decoder.decode(record.value)))
                 except (msgspec.DecodeError, UnicodeDecodeError):
-                    self.unreadable += 1
+                    self._count_unreadable()
         return found
 
-    def _take_readings(self, records: Iterable[Received]) -> None:
+    def _apply_readings(self, records: Iterable[Received]) -> None:
         for record, reading in self._with_records(records, _READING):
             time_ms = _time_ms(reading.event_time)
             if time_ms is None:
-                self.unreadable += 1
+                self._count_unreadable()
                 continue
             rack = self._racks.get(reading.rack_id) or self._new_rack(reading)
             if rack is None or reading.sequence <= rack.sequence:
@@ -295,11 +318,12 @@ class State:
                 reading.signal_strength,
             )
             view.event_time_ms, view.append_time_ms = time_ms, record.append_ms
-            rack.remember(time_ms, reading.temperature_c, reading.signal_strength)
+            if time_ms <= record.append_ms + FUTURE_TOLERANCE_MS:
+                rack.remember(time_ms, reading.temperature_c, reading.signal_strength)
 
     def _new_rack(self, reading: _Reading) -> _Rack | None:
         if len(self._racks) >= MAX_RACKS:
-            if len(self._racks_left_out) < MAX_RACKS:
+            if len(self._racks_left_out) < MAX_LEFT_OUT:
                 self._racks_left_out.add(hash(reading.rack_id))
                 self._changed("limits")
             return None
@@ -316,7 +340,7 @@ class State:
         )
         return rack
 
-    def _take_incidents(self, records: Iterable[Received]) -> None:
+    def _apply_incidents(self, records: Iterable[Received]) -> None:
         for record in records:
             if record.value is None:
                 rule, _, subject = (record.key or b"").decode("utf-8", "replace").partition("|")
@@ -324,20 +348,45 @@ class State:
                 continue
             for incident in self._decoded([record], _INCIDENT):
                 key = (incident.rule, incident.subject)
-                crowded_out = self._incidents.set(key, (self.version, _with_short_texts(incident)))
-                if crowded_out is not None:
-                    self._forget((crowded_out[1].rule, crowded_out[1].subject))
-                self._set_rule(incident.subject, incident.rule, incident.status != "resolved")
+                is_open = incident.status != "resolved"
+                self._pop_incident(key)
+                incidents = self._open_incidents if is_open else self._resolved_incidents
+                incidents[key] = (self.version, _with_short_texts(incident))
+                self._set_rule(incident.subject, incident.rule, is_open)
+                if len(self._open_incidents) + len(self._resolved_incidents) > MAX_INCIDENTS:
+                    self._evict_incident()
 
-    def _remove_incident(self, key: tuple[str, str]) -> None:
-        if self._incidents.pop(key) is not None:
-            self._forget(key)
+    def _pop_incident(self, key: IncidentKey) -> bool:
+        if hash(key) in self._incidents_left_out:
+            self._incidents_left_out.remove(hash(key))
+            self._changed("limits")
+        found = self._open_incidents.pop(key, None) or self._resolved_incidents.pop(key, None)
+        return found is not None
 
-    def _forget(self, key: tuple[str, str]) -> None:
-        if len(self._removed) == MAX_REMOVED:
-            self._forgot_removed = self._removed[0][0]
-        self._removed.append((self.version, key))
+    def _remove_incident(self, key: IncidentKey) -> None:
+        if self._pop_incident(key):
+            self._note_removal(key)
         self._set_rule(key[1], key[0], False)
+
+    def _evict_incident(self) -> None:
+        """Leave out the incident that changed longest ago, a resolved one if there is any.
+
+        An open one still keeps its rack in WARNING, unless the rack is unknown: they are bounded.
+        """
+        incidents = self._resolved_incidents or self._open_incidents
+        key = next(iter(incidents))
+        del incidents[key]
+        self._note_removal(key)
+        if key[1] not in self._racks:
+            self._set_rule(key[1], key[0], False)
+        if len(self._incidents_left_out) < MAX_LEFT_OUT:
+            self._incidents_left_out.add(hash(key))
+            self._changed("limits")
+
+    def _note_removal(self, key: IncidentKey) -> None:
+        if len(self._removed) == MAX_REMOVED:
+            self._evicted_removal = self._removed[0][0]
+        self._removed.append((self.version, key))
 
     def _set_rule(self, subject: str, rule: str, is_open: bool) -> None:
         rules = self._rules_by_subject.setdefault(subject, set())
@@ -350,11 +399,11 @@ class State:
             rack.view.state = "WARNING" if rules else "NORMAL"
             rack.version = self.version
 
-    def _take_windows(self, records: Iterable[Received]) -> None:
+    def _apply_windows(self, records: Iterable[Received]) -> None:
         for record in records:
             window = _window_of(record)
             if window is None or record.value is None:
-                self.unreadable += 1
+                self._count_unreadable()
                 continue
             scope, start = window
             if scope == FLEET_SCOPE:
@@ -364,11 +413,11 @@ class State:
                 windows = self._rack_windows.setdefault(scope, {})
                 _keep_newest(windows, start, record.value, WINDOWS_PER_RACK)
 
-    def _take_alerts(self, records: Iterable[Received]) -> None:
+    def _apply_alerts(self, records: Iterable[Received]) -> None:
         for record, alert in self._with_records(records, _ALERT):
             event_ms, value = _time_ms(alert.event_time), record.value or b""
             if event_ms is None:
-                self.unreadable += 1
+                self._count_unreadable()
             elif self._alert_ids.add(alert.alert_id):
                 self._alert_counts[alert.rule] += 1
                 self._changed("alerts")
@@ -376,36 +425,36 @@ class State:
                 if len(value) <= MAX_ALERT_BYTES:
                     self._alerts.append((alert.subject, value))
 
-    def _take_attributions(self, records: Iterable[Received]) -> None:
+    def _apply_attributions(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _ATTRIBUTION):
             self.clickstream.add_attribution(row)
         self._changed("clickstream")
 
-    def _take_action_counts(self, records: Iterable[Received]) -> None:
+    def _apply_action_counts(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _ACTION_COUNT):
             if row.action is None or row.action in ACTIONS:
                 self.clickstream.add_action_count(row)
             else:
-                self.unreadable += 1
+                self._count_unreadable()
         self._changed("clickstream")
 
-    def _take_sessions(self, records: Iterable[Received]) -> None:
+    def _apply_sessions(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _SESSION):
             if money_fault(row.amount_total) is None:
                 self.clickstream.add_session(row)
             else:
-                self.unreadable += 1
+                self._count_unreadable()
         self._changed("clickstream")
 
-    def _take_totals(self, records: Iterable[Received]) -> None:
+    def _apply_totals(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _TOTAL):
             if money_fault(row.amount_total) is None:
                 self.clickstream.add_total(row)
             else:
-                self.unreadable += 1
+                self._count_unreadable()
         self._changed("clickstream")
 
-    def _take_signals(self, records: Iterable[Received]) -> None:
+    def _apply_signals(self, records: Iterable[Received]) -> None:
         for row in self._decoded(records, _SIGNAL):
             earlier = self._signals.get(row.device_type)
             if row.rack_id is None and (
@@ -414,24 +463,29 @@ class State:
                 self._signals.set(row.device_type, row)
                 self._changed("signals")
 
-    def _take_dead_letters(self, records: Iterable[Received]) -> None:
-        for letter in self._decoded(records, _DEAD_LETTER):
-            if not self._dead_letter_ids.add(letter.source_topic, letter.partition, letter.offset):
+    def _apply_dead_letters(self, records: Iterable[Received]) -> None:
+        for dead_letter in self._decoded(records, _DEAD_LETTER):
+            if not self._dead_letter_ids.add(
+                dead_letter.source_topic, dead_letter.partition, dead_letter.offset
+            ):
                 continue
-            value = letter.value
-            self.pipeline.add_dead_letter(letter.reason)
+            text = dead_letter.value
+            base64 = dead_letter.value_base64 if text is None else None
+            self.pipeline.add_dead_letter(dead_letter.reason)
             self._changed("pipeline")
             self._dead_letters.appendleft(
                 ShownDeadLetter(
-                    source_topic=letter.source_topic[:MAX_ID_BYTES],
-                    partition=letter.partition,
-                    offset=letter.offset,
-                    reason=letter.reason,
-                    error=letter.error[:DEAD_LETTER_CHARACTERS],
-                    value=None if value is None else value[:DEAD_LETTER_CHARACTERS],
-                    value_size=letter.value_size,
-                    value_cut=value is not None and len(value) > DEAD_LETTER_CHARACTERS,
-                    seen_time=letter.seen_time,
+                    source_topic=dead_letter.source_topic[:MAX_ID_BYTES],
+                    partition=dead_letter.partition,
+                    offset=dead_letter.offset,
+                    reason=dead_letter.reason,
+                    error=dead_letter.error[:DEAD_LETTER_CHARACTERS],
+                    value=None if text is None else text[:DEAD_LETTER_CHARACTERS],
+                    value_base64=None if base64 is None else base64[:DEAD_LETTER_BASE64],
+                    value_size=dead_letter.value_size,
+                    value_cut=len(text or "") > DEAD_LETTER_CHARACTERS
+                    or len(base64 or "") > DEAD_LETTER_BASE64,
+                    seen_time=dead_letter.seen_time,
                 )
             )
 
@@ -439,7 +493,7 @@ class State:
 
     def update_since(self, version: int, now_ms: int) -> Update:
         """Return what changed after a version; 0 asks for everything."""
-        if version < self._forgot_removed:
+        if version < self._evicted_removal:
             version = 0
         everything = version == 0
         update = Update(version=self.version, server_time_ms=now_ms, is_snapshot=everything)
@@ -448,10 +502,17 @@ class State:
         racks = [rack.view for rack in self._racks.values() if everything or rack.version > version]
         incidents = [
             incident
-            for changed, incident in self._incidents.values()
+            for changed, incident in (
+                *self._open_incidents.values(),
+                *self._resolved_incidents.values(),
+            )
             if everything or changed > version
         ]
-        removed = [key for changed, key in self._removed if changed > version and not everything]
+        removed = [
+            key
+            for changed, key in self._removed
+            if changed > version and not everything and not self.knows_incident(*key)
+        ]
         if racks or everything:
             update.racks = racks
         if incidents or everything:
@@ -466,7 +527,7 @@ class State:
     def _view(self, section: str, now_ms: int) -> object:
         match section:
             case "windows":
-                return WindowsView(fleet=self._decoded_windows(self._fleet))
+                return WindowsView(fleet=_decoded_windows(self._fleet))
             case "clickstream":
                 return self.clickstream.view()
             case "signals":
@@ -480,7 +541,11 @@ class State:
             case "topics_missing":
                 return self._missing
             case _:
-                return LimitsView(racks_left_out=len(self._racks_left_out))
+                return LimitsView(
+                    racks_left_out=len(self._racks_left_out),
+                    incidents_left_out=len(self._incidents_left_out),
+                    unreadable=self._unreadable,
+                )
 
     def rack(self, rack_id: str) -> RackDetails | None:
         """Return what is known about a rack, or None where nothing is."""
@@ -491,7 +556,7 @@ class State:
         return RackDetails(
             rack=rack.view,
             readings=rack.readings(),
-            windows=self._decoded_windows(self._rack_windows.get(rack_id, {})),
+            windows=_decoded_windows(self._rack_windows.get(rack_id, {})),
             alerts=[msgspec.Raw(value) for value in reversed(alerts[-ALERTS_PER_RACK:])],
         )
 
@@ -503,7 +568,8 @@ class State:
 
     def knows_incident(self, rule: str, subject: str) -> bool:
         """Tell whether there is an incident of a rule and a subject, open or resolved."""
-        return (rule, subject) in self._incidents
+        key = (rule, subject)
+        return key in self._open_incidents or key in self._resolved_incidents
 
     def knows_subject(self, subject: str) -> bool:
         """Tell whether a subject is a rack or a site."""
@@ -520,10 +586,6 @@ class State:
     def is_broker_reachable(self) -> bool:
         """Whether the broker answers."""
         return self._broker.reachable
-
-    def _decoded_windows(self, windows: Mapping[str, bytes]) -> list[RackTemperature]:
-        records = [Received(None, windows[start], 0) for start in sorted(windows)]
-        return self._decoded(records, _WINDOW)
 
 
 def _time_ms(text: str) -> int | None:
@@ -542,6 +604,15 @@ def _window_of(record: Received) -> tuple[str, str] | None:
     scope, start, _ = parts
     is_window = len(scope) <= MAX_ID_BYTES and _time_ms(start) is not None
     return (scope, start) if is_window else None
+
+
+def _decoded_windows(windows: Mapping[str, bytes]) -> list[RackTemperature]:
+    found = []
+    for start in sorted(windows):
+        # Each is decoded whenever it is shown: a broken one is not counted again and again.
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            found.append(_WINDOW.decode(windows[start]))
+    return found
 
 
 def _with_short_texts(incident: Incident) -> Incident:

@@ -52,7 +52,7 @@ class HistogramView(Struct, kw_only=True):
 
 
 class ArrivalsView(Struct, kw_only=True):
-    """Impressions and clicks that arrived, as `[epoch ms, impressions, clicks]` per interval."""
+    """What arrived, as `[epoch ms, impressions, clicks]` per interval that is complete."""
 
     interval_s: int
     points: Sequence[tuple[int, int, int]]
@@ -122,24 +122,44 @@ class DriverView(Struct, kw_only=True):
     error: str | None
 
 
+class AlertingView(Struct, kw_only=True):
+    """Whether alerting runs, which incidents depend on.
+
+    `as_of_ms` is when it last wrote its status, null if it was never seen; `error` is why it does
+    not run.
+    """
+
+    running: bool
+    as_of_ms: int | None
+    error: str | None
+
+
 class PipelineView(Struct, kw_only=True):
-    """Whether the pipeline keeps up; null where nobody reports it."""
+    """Whether the pipeline keeps up; null where nobody reports it.
+
+    `lag` is the largest of the queries that run, and `lag_query` that query's name. `late_rows` and
+    `left_out` are sums over queries: a record counts once for each query that reads it.
+    """
 
     rates: RatesView
     latency_ms: LatencyView
     lag: int | None
+    lag_query: str | None
     late_rows: int | None
     left_out: int | None
     dead_letters: int
     dead_letters_by_reason: dict[str, int]
     drivers: list[DriverView]
     queries: list[QueryView]
+    alerting: AlertingView | None
 
 
 class LimitsView(Struct, kw_only=True):
-    """What was left out because the dashboard's memory is bounded."""
+    """What is left out because the dashboard's memory is bounded, and records it could not read."""
 
     racks_left_out: int
+    incidents_left_out: int
+    unreadable: int
 
 
 class Update(Struct, kw_only=True, omit_defaults=True):
@@ -172,7 +192,10 @@ class RackDetails(Struct, kw_only=True):
 
 
 class ShownDeadLetter(Struct, kw_only=True):
-    """A dead letter without its bytes; `value_cut` says whether its text was shortened."""
+    """A dead letter; `value_base64` is null where the value is text.
+
+    `value_cut` says whether the one of the two that is there was shortened.
+    """
 
     source_topic: str
     partition: int
@@ -180,6 +203,7 @@ class ShownDeadLetter(Struct, kw_only=True):
     reason: str
     error: str
     value: str | None
+    value_base64: str | None
     value_size: int
     value_cut: bool
     seen_time: str

@@ -46,7 +46,7 @@ def expected_figures(actual: Actual) -> Figures:
     """Return what the page must show of these outputs, each counted once."""
     alerts = {row["alert_id"]: row["rule"] for row in actual.alerts}
     last_state = {(row["rule"], row["subject"]): row["state"] for row, _ in actual.alert_topic}
-    letters = {
+    dead_letters = {
         (row["source_topic"], row["partition"], row["offset"]): row["reason"]
         for row in actual.dead_letters
     }
@@ -63,7 +63,7 @@ def expected_figures(actual: Actual) -> Figures:
             for (rule, subject), state in last_state.items()
             if state == "WARNING"
         },
-        **{f"dead letters {reason}": n for reason, n in Counter(letters.values()).items()},
+        **{f"dead letters {reason}": n for reason, n in Counter(dead_letters.values()).items()},
         **{f"readings of the fleet from {start}": fleet[start] for start in newest},
     }
     return figures | _expected_clickstream(actual.clickstream)

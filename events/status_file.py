@@ -149,11 +149,16 @@ def find_statuses(
     """Return the statuses of a program, of all hosts or of one, the first started first."""
     found = Found[Status]([], [])
     for file in sorted(status_folder(home).glob(f"{program}-{host or '*'}-*.json")):
-        with suppress(FileNotFoundError):
-            try:
-                found.statuses.append(read_status(file, kind))
-            except UserFacingError as error:
-                found.unreadable.append(str(error))
+        try:
+            found.statuses.append(read_status(file, kind))
+        except UserFacingError as error:
+            found.unreadable.append(str(error))
+        except FileNotFoundError:
+            continue  # its process has just removed it
+        except OSError as error:
+            found.unreadable.append(
+                f"the status file {file} cannot be read ({error.strerror}): check who owns it."
+            )
     found.statuses.sort(key=lambda status: (status.started_time, status.pid))
     return found
 

@@ -257,9 +257,9 @@ def test_the_broker_never_makes_a_topic_by_itself() -> None:
     )
 
 
-def test_the_dashboard_reads_the_status_files_of_every_driver() -> None:
+def test_the_dashboard_reads_the_status_files_of_every_driver_and_of_alerting() -> None:
     folder = SERVICES["dashboard"]["environment"][FOLDER_VARIABLE]
-    for name in ("dashboard", *JOBS, *CLUSTER_JOBS):
+    for name in ("dashboard", "alerting", *JOBS, *CLUSTER_JOBS):
         assert SERVICES[name]["environment"][FOLDER_VARIABLE] == folder, name
         assert volumes(SERVICES[name])[folder] == "status", name
 

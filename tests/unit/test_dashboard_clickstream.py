@@ -113,12 +113,18 @@ def test_sessions_and_totals() -> None:
     assert view.amount_total == "206.40"
 
 
-def test_arrivals_are_counted_in_intervals_of_the_clock() -> None:
+def test_arrivals_are_counted_in_whole_intervals_of_the_clock() -> None:
     clicks, begin = Clickstream(), T0 - T0 % 5000
-    for second, impressions in enumerate((10, 12, 15, 15, 15, 20, 26)):
-        clicks.set_arrived(impressions, impressions // 2, begin + 1000 * second)
-    assert list(clicks.view().arrivals.points) == [(begin, 10, 5), (begin + 5000, 6, 3)]
-    assert (clicks.view().impressions, clicks.view().clicks) == (26, 13)
+    for second in range(3, 19):  # it starts in an interval, and ends in one
+        clicks.set_arrived(100 + 10 * second, 50 + 2 * second, begin + 1000 * second)
+    expected = [(begin + 5000, 50, 10), (begin + 10_000, 50, 10)]
+    assert list(clicks.view().arrivals.points) == expected
+    assert (clicks.view().impressions, clicks.view().clicks) == (280, 86)
+    clicks.set_arrived(9000, 8000, begin + 42_000)  # nobody counted in between
+    clicks.set_arrived(9100, 8000, begin + 45_000)
+    assert list(clicks.view().arrivals.points) == expected
+    clicks.set_arrived(9107, 8003, begin + 50_000)
+    assert list(clicks.view().arrivals.points) == [*expected, (begin + 45_000, 7, 3)]
 
 
 def test_a_bounded_dictionary_forgets_what_was_set_longest_ago() -> None:

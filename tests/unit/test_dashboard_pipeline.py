@@ -1,16 +1,21 @@
 """The dashboard's view of the pipeline: rates, latencies, drivers and their queries."""
 
+import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from dashboard.drivers import read_drivers
-from dashboard.pipeline import LATENCY_MS, RATE_POINTS, Pipeline
+from alerting.status import PROGRAM as PROGRAM_OF_ALERTING
+from dashboard.drivers import ALERTING, read_alerting, read_drivers
+from dashboard.pipeline import LATENCY_MS, NO_ALERTING, RATE_POINTS, Pipeline
+from dashboard.views import AlertingView, DriverView
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
     FOLDER_VARIABLE,
     BrokerStatus,
     Process,
+    ProgramStatus,
     status_folder,
     write_status,
 )
@@ -29,6 +34,20 @@ def driver(*queries: QueryStatus, prefix: str = "", written_ms: int = T0) -> Dri
         topics={},
         queries=list(queries),
     )
+
+
+def alerting(pid: int = 1, **changes: object) -> ProgramStatus:
+    """Return the status of an alerting process on another host."""
+    header = Process(ALERTING, "", START).header() | {"host": "elsewhere", "written_time": START}
+    return ProgramStatus(
+        **header | {"pid": pid} | changes,
+        broker=BrokerStatus(servers="broker:9092", reachable=True, since=START),
+    )
+
+
+def driver_view() -> DriverView:
+    """Return a driver that runs."""
+    return DriverView(host="elsewhere", pid=1, healthy=True, written_time_ms=T0, error=None)
 
 
 def query(name: str = "overheating", **changes: object) -> QueryStatus:
@@ -64,6 +83,24 @@ def test_rates_follow_from_the_counts() -> None:
     assert {rate for _, rate in rates.out} == {3.0}
 
 
+def test_a_topic_that_is_not_counted_for_a_while_changes_no_rate() -> None:
+    pipeline = Pipeline()
+    others = {"ad-clicks": 5, "alerts": 9}
+    for second, counts in enumerate(
+        (
+            {"rack-readings": 1000, **others},
+            others,
+            {"rack-readings": 1020, **others},
+            {"rack-readings": 1030, "incidents": 7000, **others},
+            {"rack-readings": 2, "incidents": 7004, **others},  # made anew
+        )
+    ):
+        pipeline.set_counts(counts, T0 + 1000 * second)
+    rates = pipeline.view(T0).rates
+    assert [rate for _, rate in rates.into] == [0.0, 0.0, 10.0, 0.0]
+    assert [rate for _, rate in rates.out] == [0.0, 0.0, 0.0, 4.0]
+
+
 def test_latencies_are_those_of_the_last_minute() -> None:
     pipeline = Pipeline()
     pipeline.add_latency(T0, 99_999)
@@ -91,6 +128,21 @@ def test_the_queries_of_these_topics_are_shown(tmp_path: Path) -> None:
     assert (view.lag, view.late_rows, view.left_out) == (7, 2, 3)
 
 
+def test_the_lag_is_that_of_the_query_that_is_behind_most(tmp_path: Path) -> None:
+    queries = [
+        query("stopped", active=False, records_behind=900),
+        query("behind", records_behind=50),
+        query("real-time", records_behind=None),
+        query("reads the same records", records_behind=40),
+    ]
+    write_status(status_folder(tmp_path) / f"{PROGRAM}-a-1.json", driver(*queries))
+    pipeline = Pipeline()
+    assert pipeline.view(T0).lag_query is None
+    pipeline.set_queries(*read_drivers(tmp_path, "", T0))
+    view = pipeline.view(T0)
+    assert (view.lag, view.lag_query, view.late_rows, view.left_out) == (50, "behind", 8, 12)
+
+
 @pytest.mark.parametrize(("age_s", "is_healthy"), [(5, True), (60, False)])
 def test_a_driver_that_hangs_has_no_active_query(
     tmp_path: Path, age_s: int, is_healthy: bool
@@ -100,6 +152,59 @@ def test_a_driver_that_hangs_has_no_active_query(
     assert [each.healthy for each in drivers] == [is_healthy]
     assert [each.active for each in queries] == [is_healthy]
     assert bool(drivers[0].error) is not is_healthy
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"written_time": "2026-02-30T00:00:00.000Z"}, {"written_time": "now"}, {"pid": 2**40}],
+)
+def test_an_impossible_status_hides_no_other(tmp_path: Path, changes: dict[str, object]) -> None:
+    wrong = msgspec.structs.replace(driver(query()), host=socket.gethostname())
+    folder = status_folder(tmp_path)
+    write_status(folder / f"{PROGRAM}-a-1.json", msgspec.structs.replace(wrong, **changes))
+    wrong_query = query("wrong", last_progress_time="2026-02-30T00:00:00.000Z")
+    write_status(folder / f"{PROGRAM}-b-2.json", driver(wrong_query))
+    write_status(folder / f"{PROGRAM}-c-3.json", driver(query()))
+    drivers, queries = read_drivers(tmp_path, "", T0)
+    assert ([each.host for each in drivers], [each.name for each in queries]) == (
+        ["elsewhere"],
+        ["overheating"],
+    )
+
+
+def test_alerting_runs_while_one_of_its_processes_does(tmp_path: Path) -> None:
+    assert ALERTING == PROGRAM_OF_ALERTING
+    assert read_alerting(tmp_path, "", T0) is None
+    folder = status_folder(tmp_path)
+    write_status(folder / "alerting-a-1.json", alerting(1))
+    write_status(folder / "alerting-a-2.json", alerting(2, error="the disk is full."))
+    write_status(folder / "alerting-a-3.json", alerting(3, topic_prefix="other-"))
+    write_status(folder / "alerting-a-4.json", alerting(4, written_time="2026-02-30T00:00:00Z"))
+    runs = AlertingView(running=True, as_of_ms=T0, error=None)
+    assert read_alerting(tmp_path, "", T0 + 1000) == runs
+    hangs = read_alerting(tmp_path, "", T0 + 60_000)
+    assert hangs is not None
+    assert (hangs.running, hangs.as_of_ms, bool(hangs.error)) == (False, T0, True)
+    (folder / "alerting-a-1.json").unlink()
+    ended = AlertingView(running=False, as_of_ms=T0, error="process 2 has ended: the disk is full.")
+    assert read_alerting(tmp_path, "", T0) == ended
+
+
+def test_alerting_without_a_status_does_not_run_where_it_would_have_one() -> None:
+    pipeline = Pipeline()
+    pipeline.set_alerting(None)
+    assert pipeline.view(T0).alerting is None, "nothing is known"
+    runs = AlertingView(running=True, as_of_ms=T0, error=None)
+    pipeline.set_alerting(runs)
+    assert pipeline.view(T0).alerting == runs
+    pipeline.set_alerting(None)
+    ended = AlertingView(running=False, as_of_ms=T0, error=NO_ALERTING)
+    assert pipeline.view(T0).alerting == ended
+    pipeline = Pipeline()
+    pipeline.set_queries([driver_view()], [])
+    pipeline.set_alerting(None)
+    never_seen = msgspec.structs.replace(ended, as_of_ms=None)
+    assert pipeline.view(T0).alerting == never_seen
 
 
 def test_status_files_may_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

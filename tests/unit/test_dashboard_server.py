@@ -6,13 +6,14 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
 import requests
 
 from dashboard import app as app_module
+from dashboard import hub as hub_module
 from dashboard import server as server_module
 from dashboard.app import new_app
 from dashboard.commands import CommandError, CommandPublisher
@@ -25,7 +26,7 @@ from events.records import AlertCommand, encode
 from events.settings import Settings
 from events.times import now_ms, to_ms, to_text
 from events.topics import INCIDENTS, RACK_READINGS
-from tests.builders import rack, reading
+from tests.builders import T0, rack, reading
 from tests.support import above, equal_to, eventually
 from tests.unit.test_dashboard_state import incident
 
@@ -177,6 +178,40 @@ def test_a_browser_gets_a_snapshot_and_then_what_changes(served: Served) -> None
         assert "incidents" not in update
 
 
+def test_browsers_that_come_within_a_second_share_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = State("broker:9092", [rack("rack-0001")], T0)
+    hub = Hub(state)
+    version, snapshot = hub.update_since(0)
+    state.apply(RACK_READINGS.name, [Received(None, encode(reading(1, 81.5)), T0)])
+    again_version, again = hub.update_since(0)
+    assert again is snapshot, "whoever never reads it would keep another one in memory"
+    assert (again_version, b"81.5" in again) == (version, False)
+    newest, update = hub.update_since(version)
+    assert (newest, b"81.5" in update) == (state.version, True)
+    monkeypatch.setattr(hub_module, "SNAPSHOT_S", 0.0)
+    assert b"81.5" in hub.update_since(0)[1]
+
+
+def test_a_change_waits_for_the_next_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "TICK_S", 0.01)
+    state = State("broker:9092", [rack("rack-0001")], T0)
+    hub = Hub(state)
+    version, _ = hub.update_since(0)
+    state.apply(RACK_READINGS.name, [Received(None, encode(reading(1, 81.5)), T0)])
+
+    async def wait_before_and_after_a_tick() -> list[bool]:
+        before = await hub.wait_for_change(version, 0.05)
+        ticker = asyncio.create_task(hub.run())
+        after = await hub.wait_for_change(version, 10)
+        hub.close()
+        await ticker
+        return [before, after]
+
+    assert asyncio.run(wait_before_and_after_a_tick()) == [False, True]
+
+
 def test_who_asks_only_for_the_headers_of_the_stream_opens_none(refusing: Served) -> None:
     response = requests.head(f"{refusing.url}/stream", timeout=10)
     assert (response.status_code, refusing.hub.watching) == (200, 0)
@@ -263,6 +298,7 @@ def later() -> str:
         (ACK | {"command": "silence"}, 400, "until"),
         (ACK | {"command": "silence", "until": "2020-01-01T00:00:00.000Z"}, 400, "future"),
         (ACK | {"command": "silence", "until": "tomorrow"}, 400, "cannot be read"),
+        (ACK | {"command": "silence", "until": "2099-02-30T00:00:00.000Z"}, 400, "calendar"),
         (ACK | {"rule": "no-rule"}, 404, "no-rule"),
         (ACK | {"subject": "rack-unknown"}, 404, "known"),
         (ACK | {"subject": "rack-0002"}, 404, "incident"),
@@ -284,6 +320,7 @@ def test_a_wrong_command_is_one_sentence(
     [
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://[evil"}, 403),
         ({"Origin": "http://localhost"}, 403),
         ({"X-Requested-With": "XMLHttpRequest"}, 403),
         ({"Content-Type": "text/plain"}, 415),
@@ -323,6 +360,15 @@ def test_a_command_while_the_broker_is_away_is_one_sentence(served: Served) -> N
     served.publisher.is_down = True
     response = served.command(ACK)
     assert (response.status_code, "broker" in response.json()["error"]) == (503, True)
+
+
+def test_an_unexpected_error_is_one_protected_sentence(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.publisher, "publish", None)
+    response = served.command(ACK)
+    assert (response.status_code, "error" in response.json()) == (500, True)
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
 def test_a_body_that_does_not_come_is_given_up(
@@ -385,6 +431,17 @@ def test_a_connection_that_sends_no_request_is_ended(
         slow.sendall(b"GET / HTTP/1.1\r\nHost: local")
         for connection in (silent, slow):
             assert connection.recv(100) == b""
+
+
+def test_a_body_that_nobody_asked_for_does_not_keep_a_connection_open(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "HEADER_TIMEOUT_S", 0.3)
+    with closing(http.client.HTTPConnection("localhost", served.port, timeout=3)) as endless:
+        endless.request("GET", "/health", headers={"Content-Length": "100000"})
+        assert endless.getresponse().read()
+        endless.sock.sendall(b"x")
+        assert endless.sock.recv(100) == b""
 
 
 def test_a_connection_too_many_is_told_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

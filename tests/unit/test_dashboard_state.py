@@ -1,5 +1,6 @@
 """The dashboard's state: what each browser is sent, and that memory stays bounded."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -95,6 +96,14 @@ def changed_racks(update: Update) -> dict[str, tuple[float | None, str, list[str
     return {
         each.rack_id: (each.temperature_c, each.state, each.rules) for each in update.racks or ()
     }
+
+
+def snapshot_and_unreadable(state: State) -> tuple[bytes, int]:
+    """Return a snapshot without its limits, and how many records it says were not readable."""
+    snapshot = state.update_since(0, T0)
+    assert isinstance(snapshot.limits, LimitsView)
+    unreadable, snapshot.limits = snapshot.limits.unreadable, msgspec.UNSET
+    return msgspec.json.encode(snapshot), unreadable
 
 
 def test_a_new_browser_gets_every_member() -> None:
@@ -220,6 +229,55 @@ def test_too_many_incidents_crowd_out_the_one_that_changed_longest_ago(
     assert [each.subject for each in update.incidents or ()] == ["c"]
 
 
+def test_resolved_incidents_are_crowded_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 2)
+    state = new_state()
+    take_incidents(state, [incident("a"), incident("b", "resolved"), incident("c")])
+    assert [each.subject for each in state.update_since(0, T0).incidents or ()] == ["a", "c"]
+    version = state.version
+    take_incidents(state, [incident("d", "resolved")])
+    update = state.update_since(version, T0)
+    assert (update.incidents, update.incidents_removed) == (msgspec.UNSET, [(RULE, "d")])
+
+
+def test_a_rack_whose_open_incident_is_crowded_out_stays_in_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 1)
+    state = new_state("a", "b")
+    take_incidents(state, [incident("a"), incident("b"), incident("unknown")])
+    snapshot = state.update_since(0, T0)
+    assert [each.subject for each in snapshot.incidents or ()] == ["unknown"]
+    in_warning = (None, "WARNING", [RULE])
+    assert changed_racks(snapshot) == {"a": in_warning, "b": in_warning}
+    assert isinstance(snapshot.limits, LimitsView)
+    assert snapshot.limits.incidents_left_out == 2
+    version = state.version
+    take_incidents(state, [incident("a", "resolved")])
+    state.apply(INCIDENTS.name, [Received(f"{RULE}|b".encode(), None, T0)])
+    update = state.update_since(version, T0)
+    assert {rack_id: each[1] for rack_id, each in changed_racks(update).items()} == {
+        "a": "NORMAL",
+        "b": "NORMAL",
+    }
+    limits = state.update_since(0, T0).limits
+    assert isinstance(limits, LimitsView)
+    assert limits.incidents_left_out == 1, "the resolved one of a"
+
+
+def test_an_incident_that_comes_back_is_not_named_as_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 1)
+    state = new_state()
+    take_incidents(state, [incident("a")])
+    version = state.version
+    take_incidents(state, [incident("b"), incident("a")])
+    update = state.update_since(version, T0)
+    assert [each.subject for each in update.incidents or ()] == ["a"]
+    assert update.incidents_removed == [(RULE, "b")]
+
+
 def signals(number: int, count: int, **group: str | None) -> Received:
     """Return the statistics of a group in a window; windows are numbered in their order."""
     record = SignalStatistics(
@@ -275,7 +333,8 @@ def test_a_scope_may_contain_the_separator_of_keys() -> None:
 def test_a_racks_details_are_bounded_and_in_order() -> None:
     state = new_state("rack-0001")
     count = READINGS_PER_RACK + 50
-    state.apply(RACK_READINGS.name, [received(reading(n, 50 + n / 10)) for n in range(count)])
+    readings = [received(reading(n, 50 + n / 10), append_ms=T0 + 1000 * n) for n in range(count)]
+    state.apply(RACK_READINGS.name, readings)
     state.apply(RACK_TEMPERATURE.name, [window("rack-0001", n) for n in range(50)])
     alerts = [Received(b"", alert_value(n, subject="rack-0001"), T0) for n in range(30)]
     state.apply(ALERTS.name, [*alerts, Received(b"", alert_value(99, subject="other"), T0)])
@@ -288,6 +347,16 @@ def test_a_racks_details_are_bounded_and_in_order() -> None:
     shown = [msgspec.json.decode(alert)["alert_id"] for alert in details.alerts]
     assert shown == [f"{n:032x}"[::-1] for n in reversed(range(30 - ALERTS_PER_RACK, 30))]
     assert state.rack("rack-unknown") is None
+
+
+def test_a_reading_with_a_clock_that_is_ahead_is_shown_but_not_in_the_history() -> None:
+    state = new_state("rack-0001")
+    readings = [reading(1, at_s=0), reading(2, at_s=300), reading(3, 71.0, at_s=301)]
+    state.apply(RACK_READINGS.name, list(map(received, readings)))
+    details = state.rack("rack-0001")
+    assert details is not None
+    assert details.rack.temperature_c == 71.0
+    assert [time_ms for time_ms, _, _ in details.readings] == [T0, T0 + 300_000]
 
 
 def test_more_racks_than_fit_are_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +381,7 @@ def test_an_alert_that_comes_again_counts_once() -> None:
 
 def test_a_dead_letter_counts_once_and_its_value_is_cut() -> None:
     state = new_state()
-    letters = [
+    dead_letters = [
         DeadLetter(
             source_topic="rack-readings",
             partition=0,
@@ -326,7 +395,7 @@ def test_a_dead_letter_counts_once_and_its_value_is_cut() -> None:
         )
         for offset, size in ((1, 10), (2, 60_000), (1, 10))
     ]
-    state.apply(DEAD_LETTERS.name, list(map(received, letters)))
+    state.apply(DEAD_LETTERS.name, list(map(received, dead_letters)))
     view = state.dead_letters()
     assert view.count == 2
     assert [(each.offset, len(each.value or ""), each.value_cut) for each in view.dead_letters] == [
@@ -335,18 +404,41 @@ def test_a_dead_letter_counts_once_and_its_value_is_cut() -> None:
     ]
 
 
+@pytest.mark.parametrize(("size", "shown", "is_cut"), [(100, 100, False), (60_000, 768, True)])
+def test_of_a_dead_letter_that_is_no_text_the_first_bytes_are_shown(
+    size: int, shown: int, is_cut: bool
+) -> None:
+    state, value = new_state(), (b"\xff\xfe" * size)[:size]
+    dead_letter = DeadLetter(
+        source_topic="rack-readings",
+        partition=0,
+        offset=1,
+        reason="unreadable",
+        value=None,
+        value_base64=b64encode(value).decode(),
+        value_size=size,
+        error="not UTF-8",
+        seen_time=START,
+    )
+    state.apply(DEAD_LETTERS.name, [received(dead_letter)])
+    (only,) = state.dead_letters().dead_letters
+    assert (only.value, b64decode(only.value_base64 or ""), only.value_cut) == (
+        None,
+        value[:shown],
+        is_cut,
+    )
+
+
 @pytest.mark.parametrize(
     "value", [b"", b"{", b"[]", b"\xff\xfe", b'{"rack_id":1}', b"null", b'{"scope":"fleet"}']
 )
 @pytest.mark.parametrize("topic", sorted(new_state().topics))
 def test_a_record_that_nobody_can_read_changes_nothing(topic: str, value: bytes) -> None:
     state = new_state("rack-0001")
-    before = msgspec.json.encode(state.update_since(0, T0))
+    before = snapshot_and_unreadable(state)[0]
     state.apply(topic, [Received(b"key", value, T0), Received(None, value, T0)])
     state.version -= 1
-    after = msgspec.json.encode(state.update_since(0, T0))
-    assert after == before
-    assert state.unreadable == 2
+    assert snapshot_and_unreadable(state) == (before, 2)
 
 
 def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot() -> None:
@@ -356,6 +448,16 @@ def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot() -> None:
     view = state.update_since(0, T0).windows
     assert isinstance(view, WindowsView)
     assert [each.window_start for each in view.fleet] == [to_text(T0), to_text(T0 + 600_000)]
+
+
+def test_browsers_are_told_of_a_record_that_was_not_readable() -> None:
+    state = new_state()
+    state.publish_sections(T0)
+    version = state.version
+    state.apply(ALERTS.name, [Received(None, b"{", T0)])
+    state.publish_sections(T0 + 1000)
+    limits = state.update_since(version, T0).limits
+    assert limits == LimitsView(racks_left_out=0, incidents_left_out=0, unreadable=1)
 
 
 @pytest.mark.parametrize(
@@ -373,19 +475,19 @@ def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot() -> None:
 )
 def test_a_record_with_an_impossible_value_is_left_out(topic: Topic, record: Any) -> None:
     state = new_state("rack-0001")
-    before = msgspec.json.encode(state.update_since(0, T0))
+    before = snapshot_and_unreadable(state)[0]
     value = msgspec.json.encode(record)
     state.apply(topic.name, [Received(b"key", value, T0)])
     state.version -= 1
-    assert msgspec.json.encode(state.update_since(0, T0)) == before
-    assert state.unreadable == 1
+    assert snapshot_and_unreadable(state) == (before, 1)
 
 
 def test_an_alert_at_an_impossible_time_is_left_out() -> None:
     state = new_state()
     wrong = alert_value(1, event_time="2026-13-01T00:00:00.000Z")
     state.apply(ALERTS.name, [Received(b"", wrong, T0)])
-    assert (state.update_since(0, T0).alerts, state.unreadable) == ({}, 1)
+    assert state.update_since(0, T0).alerts == {}
+    assert snapshot_and_unreadable(state)[1] == 1
 
 
 @pytest.mark.parametrize("start", ["zzz", "9999-99-99T00:00:00.000Z", ""])

@@ -84,9 +84,12 @@ def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     write_status(folder / "spark_jobs-b-3.json", status(pid=3))
     write_status(folder / "alerting-a-4.json", status(pid=4))
     (folder / "spark_jobs-a-1.json").write_text("{", encoding="utf-8")
+    (folder / "spark_jobs-c-1.json").mkdir()  # as a file that another user owns, even for root
     found = find_statuses(tmp_path, "spark_jobs", ProgramStatus)
     assert [one.pid for one in found.statuses] == [3, 2], "the first started first"
-    assert len(found.unreadable) == 1
+    damaged, foreign = found.unreadable
+    assert "is cut off or damaged" in damaged
+    assert "cannot be read (Is a directory)" in foreign
     of_a = find_statuses(tmp_path, "spark_jobs", ProgramStatus, host="a")
     assert [one.pid for one in of_a.statuses] == [2]
 

@@ -1,0 +1,97 @@
+"""The dashboard's feed without a broker: what happens when one of its threads cannot go on."""
+
+import asyncio
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import LatestSpec, OffsetSpec
+
+from dashboard.feed import Feed
+from dashboard.hub import Hub
+from dashboard.run_command import listen, serve
+from dashboard.state import State
+from events.cli import UserFacingError
+from events.settings import Settings
+from events.times import now_ms
+from events.topics import ALERTS, INCIDENTS, RACK_READINGS
+from tests.builders import T0
+
+
+class FakeAdmin:
+    """Answers for topics of two partitions; those without a leader have no offsets."""
+
+    def __init__(self) -> None:
+        self.is_down = False
+        self.ends: dict[tuple[str, int], int | None] = {
+            (topic.name, number): 100 for topic in (RACK_READINGS, ALERTS) for number in (0, 1)
+        }
+
+    def list_topics(self, **_: object) -> SimpleNamespace:
+        """Return the topics' metadata."""
+        if self.is_down:
+            raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        names = {name for name, _ in self.ends}
+        topic = SimpleNamespace(error=None, partitions={0: None, 1: None})
+        return SimpleNamespace(topics=dict.fromkeys(names, topic))
+
+    def list_offsets(
+        self, asked: dict[TopicPartition, OffsetSpec], **_: object
+    ) -> dict[TopicPartition, Future[SimpleNamespace]]:
+        """Return the end, or 0 as the begin, of each partition."""
+        answers = {}
+        for partition, spec in asked.items():
+            end = self.ends[partition.topic, partition.partition]
+            answers[partition] = future = Future[SimpleNamespace]()
+            if end is None:
+                error = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+                future.set_exception(KafkaException(error))
+            else:
+                is_end = isinstance(spec, LatestSpec)
+                future.set_result(SimpleNamespace(offset=end if is_end else 0))
+        return answers
+
+
+def test_a_partition_without_a_leader_keeps_its_last_end() -> None:
+    state = State("broker:9092", [], T0)
+    feed = Feed(Settings(_env_file=None, topic_prefix=""), Hub(state), lambda: None)
+    admin = FakeAdmin()
+
+    def look() -> tuple[bool, object]:
+        feed.look_at_topics(cast(AdminClient, admin))
+        return state.is_broker_reachable, state.update_since(0, T0).counts
+
+    assert look() == (True, {RACK_READINGS.name: 200, ALERTS.name: 200})
+    admin.ends[RACK_READINGS.name, 0] = None
+    admin.ends[RACK_READINGS.name, 1] = 150
+    assert look() == (True, {RACK_READINGS.name: 250, ALERTS.name: 200})
+    admin.ends |= {(INCIDENTS.name, 0): 7, (INCIDENTS.name, 1): None}  # never seen before
+    assert look() == (True, {RACK_READINGS.name: 250, ALERTS.name: 200})
+    assert INCIDENTS.name not in (state.update_since(0, T0).topics_missing or ())
+    admin.ends[INCIDENTS.name, 1] = 3
+    admin.ends[RACK_READINGS.name, 0] = 120
+    assert look() == (True, {RACK_READINGS.name: 270, ALERTS.name: 200, INCIDENTS.name: 10})
+    admin.is_down = True
+    assert look()[0] is False
+
+
+@pytest.mark.parametrize("thread", ["_consume", "_watch"])
+def test_the_dashboard_ends_when_a_thread_that_feeds_it_fails(
+    thread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Feed) -> None:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(Feed, thread, fail)
+    settings = Settings(
+        _env_file=None, kafka_bootstrap_servers="127.0.0.1:1", rackstream_home=tmp_path
+    )
+    hub = Hub(State("127.0.0.1:1", [], now_ms()))
+    with listen("127.0.0.1", 0) as listener:
+        running = asyncio.wait_for(serve(settings, hub, listener, ()), 20)
+        with pytest.raises(UserFacingError, match=r"no memory.+start it again"):
+            asyncio.run(running)
