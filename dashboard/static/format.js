@@ -177,5 +177,11 @@ const RULES = {
 /** Return a rule's name in words. */
 export const ruleName = (rule) => RULES[rule]?.[0] ?? rule;
 
+/** Return what to say while alerting is not running; it last wrote its status at `as_of_ms`. */
+export function stoppedAlertingText({ as_of_ms: ms }) {
+  const asOf = toMs(ms) === null ? '' : ` The incidents are as of ${clock(ms)}.`;
+  return `Alerting is not running.${asOf} Newer incidents are missing.`;
+}
+
 /** Return what a rule says of a rack, in a word. */
 export const ruleWord = (rule) => RULES[rule]?.[1] ?? rule;
