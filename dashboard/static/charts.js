@@ -12,6 +12,7 @@ const NAMESPACE = 'http://www.w3.org/2000/svg';
 const MARGIN = { top: 10, right: 10, bottom: 20, left: 44 };
 const TIME_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400];
 const TABLE_ROWS = 120;
+const MAX_TICKS = 20;
 let clips = 0;
 
 function svg(tag, attributes = {}, ...children) {
@@ -26,17 +27,20 @@ function ticks(low, high, wanted) {
   const raw = (high - low) / wanted || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= raw);
-  const values = [];
-  for (let at = Math.ceil(low / step) * step; at <= high + step / 1e6; at += step) values.push(at);
-  return values;
+  return multiples(step, low, high + step / 1e6);
+}
+
+/** Return the multiples of a step, each by itself: huge numbers do not grow by a small step. */
+function multiples(step, low, high) {
+  const first = Math.ceil(low / step);
+  const length = Math.min(MAX_TICKS, Math.floor(high / step) - first + 1);
+  return Array.from({ length }, (_, index) => (first + index) * step);
 }
 
 function timeTicks(low, high, wanted) {
   const raw = (high - low) / 1000 / wanted;
   const step = 1000 * (TIME_STEPS_S.find((seconds) => seconds >= raw) ?? Math.ceil(raw));
-  const values = [];
-  for (let at = Math.ceil(low / step) * step; at <= high; at += step) values.push(at);
-  return { values, precision: step < 60_000 ? 'seconds' : 'minutes' };
+  return { values: multiples(step, low, high), precision: step < 60_000 ? 'seconds' : 'minutes' };
 }
 
 /** Return a function from a domain to pixels. */

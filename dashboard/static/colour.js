@@ -7,6 +7,8 @@
  */
 
 const STEPS = 24;
+/** The scale begins at most this far below the lowest threshold, however cold a reading is. */
+const MAX_BELOW_THRESHOLD = 60;
 const ANCHORS = {
   light: [[0.96, -0.015, -0.025], [0.87, -0.005, 0.075], [0.72, 0.085, 0.115],
     [0.53, 0.165, 0.09], [0.34, 0.12, 0.035]],
@@ -90,8 +92,10 @@ export function widen(ends, racks) {
   const temperatures = racks.map((rack) => rack.temperature_c).filter(Number.isFinite)
     .sort((a, b) => a - b);
   if (thresholds.length === 0 || temperatures.length === 0) return ends;
-  const cold = temperatures[Math.floor(temperatures.length / 50)];
-  const low = Math.floor(Math.min(cold, Math.min(...thresholds) - 20, ends?.[0] ?? cold) / 5) * 5;
+  const threshold = Math.min(...thresholds);
+  const cold = Math.max(temperatures[Math.floor(temperatures.length / 50)],
+    threshold - MAX_BELOW_THRESHOLD);
+  const low = Math.floor(Math.min(cold, threshold - 20, ends?.[0] ?? cold) / 5) * 5;
   const high = Math.max(Math.max(...thresholds) + 5, ends?.[1] ?? -Infinity);
   return [low, low + Math.ceil((high - low) / 20) * 20];
 }

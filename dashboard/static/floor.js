@@ -7,7 +7,9 @@
 
 import { gradient, stepOf, widen } from './colour.js';
 import { byId, el, setAttribute, setShown, setText } from './dom.js';
-import { age, celsius, decimal, idElement, plural, ruleWord, setId } from './format.js';
+import {
+  age, celsius, decimal, idElement, idParts, idText, plural, ruleWord, setId,
+} from './format.js';
 
 const TILES_PER_FRAME = 100;
 const DENSE_ABOVE = 160;
@@ -105,16 +107,16 @@ function addNewTiles() {
 }
 
 function createTile(rack) {
-  const name = el('bdi', { class: 'tile-name' });
+  const name = el('bdi', { class: 'tile-name', title: idText(rack.rack_id) },
+    ...idParts(rack.rack_id).map((part) => el('span', {}, part)));
   const value = el('span', { class: 'tile-value' });
   const note = el('span', { class: 'tile-note' });
   const node = el('button', { type: 'button', class: 'tile', tabindex: -1,
-    'aria-label': rack.rack_id },
+    'aria-label': idText(rack.rack_id) },
     name, value, el('span', { class: 'tile-state' }, el('span', { class: 'mark' }), note));
   node.dataset.rack = rack.rack_id;
-  setId(name, rack.rack_id);
   const tile = { rackId: rack.rack_id, siteId: rack.site_id, node, value, note, step: null,
-    stale: false, state: null };
+    stale: false, state: null, words: '' };
   tiles.set(rack.rack_id, tile);
   return tile;
 }
@@ -126,7 +128,7 @@ function siteOf(siteId) {
   const heading = el('h3', {}, idElement(siteId));
   const node = el('section', { class: 'site' }, el('div', { class: 'site-head' }, heading, facts),
     floor);
-  floor.setAttribute('aria-label', `Racks of ${siteId}`);
+  floor.setAttribute('aria-label', `Racks of ${idText(siteId)}`);
   const site = { siteId, node, floor, facts, order: [] };
   const after = [...sites.values()].filter((other) => natural.compare(other.siteId, siteId) > 0)
     .sort((a, b) => natural.compare(a.siteId, b.siteId))[0];
@@ -195,8 +197,9 @@ function updateTile(tile, rack) {
   }
   const words = warning ? (rack.rules ?? []).map(ruleWord).join(', ') || 'warning' : null;
   const digits = dense ? 0 : 1;
-  setAttribute(node, 'aria-label', `${rack.rack_id}, ${decimal(rack.temperature_c, digits)} °C, `
-    + stateText(rack, words, stale, handled));
+  tile.words = `${decimal(rack.temperature_c, digits)} °C, `
+    + stateText(rack, words, stale, handled);
+  setAttribute(node, 'aria-label', `${idText(rack.rack_id)}, ${tile.words}`);
   if (dense) return;
   // Three digits leave no room for a decimal.
   const tenths = Math.abs(rack.temperature_c) < 99.95 ? 1 : 0;
@@ -268,7 +271,7 @@ function showReadout() {
   const [id, words] = readout.children;
   if (rack) setId(id, rack.rack_id);
   setShown(id, Boolean(rack));
-  setText(words, rack ? pointed.node.getAttribute('aria-label').slice(rack.rack_id.length)
+  setText(words, rack ? `, ${pointed.words}`
     : 'Arrow keys move between racks, Enter opens one.');
 }
 

@@ -3,8 +3,10 @@
 import { el, setAttribute, setText } from './dom.js';
 
 const LANGUAGE = 'en-GB';
-/** Characters that cannot be seen but change what is seen: controls and marks of direction. */
-const INVISIBLE = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+/** Characters that cannot be seen: controls, marks of direction, zero-width ones, line ends. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+/** So many last characters of an id stay when its middle is cut. */
+const END_CHARACTERS = 5;
 let zone;
 let formats;
 
@@ -151,12 +153,23 @@ export function visible(text) {
     : `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`));
 }
 
+/** Return an id as one line in which nothing is invisible. */
+export function idText(id) {
+  const text = visible(id ?? '').replaceAll('\n', '⟨U+000A⟩');
+  return text.trim() === '' ? '(empty)' : text;
+}
+
+/** Return an id in two parts; where it has no room, the end of the first is what may be cut. */
+export function idParts(id) {
+  const characters = [...idText(id)];
+  const end = characters.splice(-END_CHARACTERS);
+  return [characters.join(''), end.join('')];
+}
+
 /** Make an element show an id: isolated from its surroundings, the whole of it in the title. */
 export function setId(node, id) {
-  const text = id ?? '';
-  const shown = visible(text).replaceAll('\n', '⟨U+000A⟩');
-  setText(node, shown.trim() === '' ? '(empty)' : shown);
-  setAttribute(node, 'title', shown);
+  setText(node, idText(id));
+  setAttribute(node, 'title', idText(id));
 }
 
 /** Create the element of an id. */
@@ -176,6 +189,12 @@ const RULES = {
 
 /** Return a rule's name in words. */
 export const ruleName = (rule) => RULES[rule]?.[0] ?? rule;
+
+/** Return what to say while alerting is not running; it last wrote its status at `as_of_ms`. */
+export function stoppedAlertingText({ as_of_ms: ms }) {
+  const asOf = toMs(ms) === null ? '' : ` The incidents are as of ${clock(ms)}.`;
+  return `Alerting is not running.${asOf} Newer incidents are missing.`;
+}
 
 /** Return what a rule says of a rack, in a word. */
 export const ruleWord = (rule) => RULES[rule]?.[1] ?? rule;

@@ -3,7 +3,7 @@
 import { noticeOf, sendCommand } from './commands.js';
 import { byId, el, keepFocus, setAttribute, setShown, setText, syncList } from './dom.js';
 import {
-  count, duration, idElement, plural, ruleName, setTime, toMs, visible,
+  count, duration, idElement, plural, ruleName, setTime, stoppedAlertingText, toMs, visible,
 } from './format.js';
 import { incidentKey, isOpen } from './store.js';
 
@@ -59,6 +59,7 @@ export function updateIncidents(changes) {
   const all = [...store.incidents.values()];
   const open = all.filter(isOpen);
   showCounts(open.length, all.length - open.length);
+  showStopped();
   const isHeld = performance.now() - lastPointerMove < HOLD_MS;
   const list = byId('incidents-list');
   const chosen = (shownStatus === 'open' ? open : all.filter((incident) => !isOpen(incident)))
@@ -75,10 +76,21 @@ export function updateIncidents(changes) {
   });
   setShown(byId('incidents-more'), chosen.length > limit);
   setShown(byId('incidents-empty'), chosen.length === 0);
-  setText(byId('incidents-empty'), shownStatus === 'open'
-    ? 'No open incident. All racks are normal as far as the rules know.'
-    : 'No incident was resolved in the last 24 hours.');
+  setText(byId('incidents-empty'), emptyText());
   isOld = false;
+}
+
+function emptyText() {
+  if (shownStatus !== 'open') return 'No incident was resolved in the last 24 hours.';
+  return store.stoppedAlerting() ? 'No open incident was known then.'
+    : 'No open incident. All racks are normal as far as the rules know.';
+}
+
+/** Say above the list that alerting is not running. */
+function showStopped() {
+  const stopped = store.stoppedAlerting();
+  setShown(byId('incidents-stopped'), Boolean(stopped));
+  if (stopped) setText(byId('incidents-stopped'), stoppedAlertingText(stopped));
 }
 
 const keyOf = ({ rule, subject }) => incidentKey(rule, subject);

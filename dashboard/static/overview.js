@@ -1,7 +1,9 @@
 /** The figures at the top, the state of the connection, and the banner when something is away. */
 
 import { byId, setAttribute, setShown, setText, showFigure } from './dom.js';
-import { celsius, clock, count, decimal, duration, latencyText, setId } from './format.js';
+import {
+  celsius, clock, count, decimal, duration, latencyText, setId, stoppedAlertingText,
+} from './format.js';
 import { isOpen } from './store.js';
 
 /** After how long without a message the page says that it is stale. */
@@ -11,6 +13,7 @@ const SAY_RECOVERED_MS = 5000;
 let store;
 let connected = false;
 let recoveredAt = -Infinity;
+let whenBack = '';
 
 /** Prepare the overview; `open(rackId)` opens a rack. */
 export function initOverview(theStore, open) {
@@ -26,7 +29,7 @@ export function setConnected(value) {
 /** Draw the overview. */
 export function updateOverview(changes) {
   showConnection();
-  if (changes.has('broker') || changes.tick) showBanner();
+  if (changes.has('broker', 'pipeline') || changes.tick) showBanner();
   if (changes.tick || changes.everything) {
     showRacks();
     showIncidents();
@@ -48,32 +51,37 @@ function showConnection() {
     lost: store.received ? `Connection lost: ${ago}` : 'Connecting …' }[state]);
 }
 
-/** Say that the broker or the server is away, and for a moment that it is back. */
+/** Say that the server, the broker or alerting is away, and for a moment that it is back. */
 function showBanner() {
   const banner = byId('banner');
+  const away = whatIsAway();
+  if (away) [, whenBack] = away;
+  else if (banner.dataset.kind === 'away' && !banner.hidden) recoveredAt = performance.now();
+  const isBack = !away && performance.now() - recoveredAt < SAY_RECOVERED_MS;
+  setAttribute(banner, 'data-kind', isBack ? 'back' : 'away');
+  setText(banner.lastElementChild, away?.[0] ?? (isBack ? whenBack : ''));
+  setShown(banner, Boolean(away) || isBack);
+}
+
+/** Return what to say of what is away, and what to say when it is back; null if nothing is. */
+function whatIsAway() {
   const { broker } = store.sections;
+  const alerting = store.stoppedAlerting();
   const age = performance.now() - store.lastMessageAt;
-  let text = '';
-  let kind = 'away';
+  const live = 'The connection is back. The page is live again.';
   if (!connected && !store.received && performance.now() > STALE_AFTER_MS) {
-    text = 'The dashboard’s server does not accept this page’s connection. It may have too many '
-      + 'already. The page keeps trying.';
-  } else if (!connected && store.received && age > STALE_AFTER_MS / 2) {
-    text = `The dashboard’s server has not answered since ${clock(store.lastMessageTime)}. `
-      + 'The page shows the last known state and keeps trying to connect.';
-  } else if (broker?.reachable === false) {
-    text = `The Kafka broker has not answered since ${clock(broker.since_ms)}. The page shows the `
-      + 'last known state and continues by itself when the broker is back.';
-  } else if (banner.dataset.kind === 'away' && !banner.hidden) {
-    recoveredAt = performance.now();
+    return ['The dashboard’s server does not accept this page’s connection. It may have too many '
+      + 'already. The page keeps trying.', live];
   }
-  if (text === '' && performance.now() - recoveredAt < SAY_RECOVERED_MS) {
-    kind = 'back';
-    text = 'The connection is back. The page is live again.';
+  if (!connected && store.received && age > STALE_AFTER_MS / 2) {
+    return [`The dashboard’s server has not answered since ${clock(store.lastMessageTime)}. `
+      + 'The page shows the last known state and keeps trying to connect.', live];
   }
-  setAttribute(banner, 'data-kind', kind);
-  setText(banner.lastElementChild, text);
-  setShown(banner, text !== '');
+  if (broker?.reachable === false) {
+    return [`The Kafka broker has not answered since ${clock(broker.since_ms)}. The page shows the `
+      + 'last known state and continues by itself when the broker is back.', live];
+  }
+  return alerting ? [stoppedAlertingText(alerting), 'Alerting is running again.'] : null;
 }
 
 function showRacks() {
@@ -92,7 +100,7 @@ function showRacks() {
   showFigure('warning', warning, count(warning));
   byId('stat-warning').classList.toggle('alarming', warning > 0);
   setText(byId('figure-warning-note'), warning > 0
-    ? `${decimal((100 * warning) / total, 0)} % of all racks` : 'none now');
+    ? `${decimal((100 * warning) / total, 0)} % of all racks` : whenNone('none now'));
   setShown(byId('hottest'), hottest !== null);
   showFigure('hottest', hottest?.temperature_c, celsius(hottest?.temperature_c));
   if (hottest === null) return;
@@ -113,9 +121,12 @@ function showIncidents() {
   showFigure('incidents', open, count(open));
   document.title = open > 0 ? `(${open}) Rackstream` : 'Rackstream';
   byId('stat-incidents').classList.toggle('alarming', firing > 0);
-  setText(byId('figure-incidents-note'), open === 0 ? 'nothing to do'
+  setText(byId('figure-incidents-note'), open === 0 ? whenNone('nothing to do')
     : `${count(firing)} firing${critical > 0 ? `, ${count(critical)} critical` : ''}`);
 }
+
+/** Return what to say where no incident is open; without alerting nobody knows. */
+const whenNone = (text) => (store.stoppedAlerting() ? 'alerting is not running' : text);
 
 const perSecond = (rate) => (Number.isFinite(rate) ? `${count(rate)}/s` : '–');
 

@@ -4,7 +4,9 @@ import { lineChart, showBars } from './charts.js';
 import {
   byId, el, scrollingTable, setAttribute, setShown, setText, showFigure, syncList,
 } from './dom.js';
-import { age, bytes, count, decimal, latencyText, plural, ruleName, setTime } from './format.js';
+import {
+  age, bytes, count, decimal, latencyText, plural, ruleName, setTime, visible,
+} from './format.js';
 
 const CHART_EVERY_MS = 900;
 
@@ -54,6 +56,8 @@ function showFigures(data) {
   setText(byId('latency-count'), measured
     ? `of ${count(latency.count)} alerts in the last minute` : 'no alert in the last minute');
   showFigure('lag', data.lag, count(data.lag));
+  setText(byId('lag-query'), data.lag_query ? `records, of the query ${data.lag_query}`
+    : 'records not yet processed');
   for (const name of ['late_rows', 'left_out', 'dead_letters']) {
     showFigure(name, data[name], count(data[name]));
   }
@@ -72,16 +76,27 @@ function showQueries(list) {
 /** Say what is wrong with the pipeline, a sentence each. */
 function showProblems({ drivers = [] }) {
   const missing = store.sections.topics_missing ?? [];
-  const leftOut = store.sections.limits?.racks_left_out ?? 0;
-  const sentences = drivers.filter((driver) => !driver.healthy).map((driver) => (
+  const sentences = drivers.filter((driver) => !driver.healthy).map((driver) => visible(
     driver.error ?? `The driver with process id ${driver.pid} on ${driver.host} is not healthy.`));
+  const alerting = store.stoppedAlerting();
+  if (alerting) sentences.push(visible(alerting.error ?? 'Alerting is not running.'));
   if (missing.length > 0) {
     sentences.push(`The broker has no topic ${missing.join(', ')}. Create the topics by `
       + '“python -m broker topics”.');
   }
-  if (leftOut > 0) sentences.push(`${plural(leftOut, 'rack')} more than the page can show.`);
+  sentences.push(...leftOutTexts(store.sections.limits ?? {}));
   syncList(byId('problems'), sentences, String, (sentence) => el('li', {},
     el('span', { class: 'mark', 'aria-hidden': 'true' }), el('span', {}, sentence)), () => {});
+}
+
+function leftOutTexts({ racks_left_out: racks, incidents_left_out: incidents, unreadable }) {
+  const texts = [];
+  if (racks > 0) texts.push(`${plural(racks, 'rack')} more than the page can show.`);
+  if (incidents > 0) texts.push(`${plural(incidents, 'incident')} more than the page can show.`);
+  if (unreadable > 0) {
+    texts.push(`The dashboard could not read ${plural(unreadable, 'record')} of its topics.`);
+  }
+  return texts;
 }
 
 function showAlerts(alerts) {
@@ -92,7 +107,7 @@ function showAlerts(alerts) {
 function createQuery(query) {
   const cell = (kind) => el('td', { class: kind });
   return el('tr', {},
-    el('th', { scope: 'row' }, query.name),
+    el('th', { scope: 'row' }, visible(query.name)),
     el('td', {}, el('span', { class: 'state' },
       el('span', { class: 'mark', 'aria-hidden': 'true' }), el('span')),
     el('p', { class: 'query-error' })),
@@ -109,7 +124,7 @@ function updateQuery(row, query) {
   const [kind, word] = stateOf(query);
   setAttribute(state.firstChild, 'data-state', kind);
   setText(state.firstChild.lastChild, word);
-  setText(state.lastChild, `${query.active ? 'Last failure: ' : ''}${query.error ?? ''}`);
+  setText(state.lastChild, `${query.active ? 'Last failure: ' : ''}${visible(query.error ?? '')}`);
   setShown(state.lastChild, Boolean(query.error));
   setText(trigger, query.trigger ?? '–');
   setText(restarts, count(query.restarts));

@@ -164,7 +164,7 @@ export function updateRack(changes) {
   setText(byId('rack-now'), celsius(rack.temperature_c));
   setText(byId('rack-signal'), decimal(rack.signal_strength, 2));
   setText(byId('rack-threshold'), celsius(rack.threshold_c));
-  setText(byId('rack-type'), rack.device_type ?? 'not in the inventory');
+  setId(byId('rack-type'), rack.device_type ?? 'not in the inventory');
   setId(byId('rack-site'), rack.site_id);
   setTime(byId('rack-time'), rack.event_time_ms);
   setText(byId('rack-age'),
@@ -186,7 +186,7 @@ const alertKey = (alert) => alert.alert_id;
 function createAlert(alert) {
   const columns = [['Sequence', 'number'], 'Event time', ['Temperature', 'number'],
     ['Signal', 'number'], 'Event'];
-  const label = `Evidence of alert ${alert.alert_id.slice(0, 8)}`;
+  const label = `Evidence of alert ${visible(alert.alert_id.slice(0, 8))}`;
   const { region, body } = scrollingTable(label, columns);
   for (const reading of alert.evidence) {
     body.append(el('tr', {},
@@ -206,6 +206,6 @@ function createAlert(alert) {
       el('p', { class: 'facts' }, 'Event time ',
         timeElement(alert.event_time, 'milliseconds'),
         ', detected ', timeElement(alert.detected_time, 'milliseconds'),
-        ` (${count(delay)} ms later). Alert `, el('code', {}, alert.alert_id), '.'),
+        ` (${count(delay)} ms later). Alert `, el('code', {}, idElement(alert.alert_id)), '.'),
       alert.evidence.length > 0 ? region : el('p', { class: 'facts' }, 'No reading is evidence.')));
 }

@@ -84,6 +84,12 @@ export class Store {
     return this.readingAge(rack) > RACK_STALE_MS;
   }
 
+  /** Return what is known of alerting while it is not running, else null. */
+  stoppedAlerting() {
+    const alerting = this.sections.pipeline?.alerting;
+    return alerting?.running === false ? alerting : null;
+  }
+
   /** Return the open incidents of a subject. */
   openIncidents(subject) {
     return [...this.#bySubject.get(subject)?.values() ?? []].filter(isOpen);

@@ -89,7 +89,7 @@ async def _measure(
     readers = [asyncio.create_task(_read(dashboard.port, received)) for _ in range(browsers)]
     process = psutil.Process(dashboard.process.pid)
     await asyncio.sleep(warm_up_s)
-    readings = _readings(kafka)
+    readings = readings_in(kafka)
     before, began, received[0] = process.cpu_times(), time.monotonic(), 0
     megabytes = 0.0
     while time.monotonic() < began + seconds:
@@ -101,12 +101,12 @@ async def _measure(
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)
     used = after.user + after.system - before.user - before.system
-    sent = (_readings(kafka) - readings) / elapsed
+    sent = (readings_in(kafka) - readings) / elapsed
     return used / elapsed, megabytes, received[0], sent
 
 
-def _readings(kafka: Kafka) -> int:
-    """Return how many readings the topic has."""
+def readings_in(kafka: Kafka) -> int:
+    """Return how many readings the topic has got."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "bench"})
     with closing(consumer):
         return sum(

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, CDPSession, Page
 
 from broker.server import RunningBroker
-from tests.browser.bench import replaying
+from tests.browser.bench import LEAST_SHARE_OF_RATE, readings_in, replaying
 from tests.browser.dashboard import running_dashboard
 from tests.browser.tracing import CATEGORIES, frame_costs_ms, percentile
 from tests.support import Kafka, above, eventually
@@ -40,13 +40,16 @@ def test_a_thousand_racks_cost_little_per_frame_and_the_heap_does_not_grow(
         cdp = page.context.new_cdp_session(page)
         wait(WARM_UP_S)
         began_mb, temperatures = heap_mb(cdp), shown(page)
+        began, readings = time.monotonic(), readings_in(kafka)
         browser.start_tracing(page=page, categories=list(CATEGORIES))
         wait(TRACED_S)
         costs = frame_costs_ms(browser.stop_tracing())
         assert sum(a != b for a, b in zip(temperatures, shown(page), strict=True)) > RACKS / 2
         wait(SECONDS - TRACED_S)
         ended_mb = heap_mb(cdp)
+        rate = (readings_in(kafka) - readings) / (time.monotonic() - began)
         page.close()
+    assert rate >= LEAST_SHARE_OF_RATE * READINGS_PER_SECOND, "the replay fell behind"
     p95 = percentile(costs, 0.95)
     print(  # noqa: T201 - for docs/dashboard.md
         f"\n{len(costs)} frames: p50 {percentile(costs, 0.5):.1f} ms, p95 {p95:.1f} ms; "
