@@ -24,6 +24,8 @@ MOST_PER_FRAME_MS = 16.0
 MOST_GROWTH = 0.10
 SECONDS = float(os.environ.get("DASHBOARD_SECONDS", "60"))
 WARM_UP_S, TRACED_S = 10.0, 10.0
+HISTORY_S = 60.0
+"""After so long the page's histories of rates are full; until then its heap grows by them."""
 
 
 def test_a_thousand_racks_cost_little_per_frame_and_the_heap_does_not_grow(
@@ -39,13 +41,14 @@ def test_a_thousand_racks_cost_little_per_frame_and_the_heap_does_not_grow(
         eventually(lambda: page.locator("button.tile").count(), lambda count: count == RACKS)
         cdp = page.context.new_cdp_session(page)
         wait(WARM_UP_S)
-        began_mb, temperatures = heap_mb(cdp), shown(page)
-        began, readings = time.monotonic(), readings_in(kafka)
+        temperatures = shown(page)
         browser.start_tracing(page=page, categories=list(CATEGORIES))
         wait(TRACED_S)
         costs = frame_costs_ms(browser.stop_tracing())
         assert sum(a != b for a, b in zip(temperatures, shown(page), strict=True)) > RACKS / 2
-        wait(SECONDS - TRACED_S)
+        wait(HISTORY_S - WARM_UP_S - TRACED_S)
+        began_mb, began, readings = heap_mb(cdp), time.monotonic(), readings_in(kafka)
+        wait(SECONDS)
         ended_mb = heap_mb(cdp)
         rate = (readings_in(kafka) - readings) / (time.monotonic() - began)
         page.close()
