@@ -14,7 +14,7 @@ from dashboard.views import (
 )
 from events.topics import ALERT_COMMANDS, ALL, EVENT_TOPICS
 
-NO_ALERTING = "Alerting does not run: start it with `python -m alerting run`."
+NO_ALERTING = "it has ended or was never started: start it with `python -m alerting run`."
 RATE_POINTS = 60
 LATENCY_MS = 60_000
 LATENCIES_KEPT = 10_000

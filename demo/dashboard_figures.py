@@ -2,21 +2,37 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 import requests
 
 from dashboard.state import FLEET_WINDOWS
-from demo.comparison import Comparison, compare
+from demo.comparison import Comparison, Row, compare
 from demo.verdict import Actual
 from events.constants import FLEET_SCOPE
 
 REQUEST_S = 10.0
 SETTLE_S = 15.0
 """How long the page may take to show the last records."""
+
+_START = "window_start"
+_FLEET_FIELDS = {
+    "readings": "reading_count",
+    "lowest temperature": "temperature_c_min",
+    "average temperature": "temperature_c_avg",
+    "highest temperature": "temperature_c_max",
+}
+_SIGNAL_FIELDS = {
+    "window of signals": _START,
+    "readings of signals": "reading_count",
+    "weakest signal": "signal_strength_min",
+    "average signal": "signal_strength_avg",
+    "strongest signal": "signal_strength_max",
+}
 
 Figures = dict[str, object]
 
@@ -50,12 +66,9 @@ def expected_figures(actual: Actual) -> Figures:
         (row["source_topic"], row["partition"], row["offset"]): row["reason"]
         for row in actual.dead_letters
     }
-    fleet = {
-        row["window_start"]: row["reading_count"]
-        for row in actual.windows
-        if row["scope"] == FLEET_SCOPE
-    }
-    newest = sorted(fleet)[-FLEET_WINDOWS:]
+    fleet = [row for row in actual.windows if row["scope"] == FLEET_SCOPE]
+    by_type = [row for row in actual.signal_statistics if row["rack_id"] is None]
+    newest = {row["device_type"]: row for row in sorted(by_type, key=itemgetter(_START))}
     figures: Figures = {
         **{f"alerts of {rule}": count for rule, count in Counter(alerts.values()).items()},
         **{
@@ -64,7 +77,8 @@ def expected_figures(actual: Actual) -> Figures:
             if state == "WARNING"
         },
         **{f"dead letters {reason}": n for reason, n in Counter(dead_letters.values()).items()},
-        **{f"readings of the fleet from {start}": fleet[start] for start in newest},
+        **_fleet_figures(sorted(fleet, key=itemgetter(_START))[-FLEET_WINDOWS:]),
+        **_signal_figures(newest.values()),
     }
     return figures | _expected_clickstream(actual.clickstream)
 
@@ -85,6 +99,22 @@ def _expected_clickstream(rows: Mapping[str, Any]) -> Figures:
         "users with a total": len(amounts),
         "amount of all totals": f"{sum(amounts, Decimal(0)):.2f}",
         **{f"action {action}": count for action, count in actions.items()},
+    }
+
+
+def _fleet_figures(windows: Iterable[Row]) -> Figures:
+    return {
+        f"{name} of the fleet from {row[_START]}": row[field]
+        for row in windows
+        for name, field in _FLEET_FIELDS.items()
+    }
+
+
+def _signal_figures(statistics: Iterable[Row]) -> Figures:
+    return {
+        f"{name} of {row['device_type']}": row[field]
+        for row in statistics
+        for name, field in _SIGNAL_FIELDS.items()
     }
 
 
@@ -113,10 +143,8 @@ def shown_figures(snapshot: Mapping[str, Any]) -> Figures:
             f"dead letters {reason}": count
             for reason, count in pipeline["dead_letters_by_reason"].items()
         },
-        **{
-            f"readings of the fleet from {window['window_start']}": window["reading_count"]
-            for window in snapshot["windows"]["fleet"]
-        },
+        **_fleet_figures(snapshot["windows"]["fleet"]),
+        **_signal_figures(snapshot["signals"]),
     }
     return figures | {
         "clicks that joined": clickstream["attributed_clicks"],

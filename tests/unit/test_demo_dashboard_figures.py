@@ -10,6 +10,7 @@ from dashboard.state import Received, State
 from demo.dashboard_figures import compare_figures, expected_figures, shown_figures
 from demo.verdict import Actual
 from events.records import DeadLetter, encode
+from events.times import to_text
 from events.topics import (
     ACTION_COUNTS,
     AD_ATTRIBUTION,
@@ -17,13 +18,14 @@ from events.topics import (
     DEAD_LETTERS,
     INCIDENTS,
     RACK_TEMPERATURE,
+    SIGNAL_STATISTICS,
     USER_SESSIONS,
     USER_TOTALS,
     Topic,
 )
 from tests.builders import START, T0, alert_value
 from tests.unit.test_dashboard_clickstream import action_count, attribution, session, total
-from tests.unit.test_dashboard_state import incident, window
+from tests.unit.test_dashboard_state import incident, signals, window
 
 RECORDS: dict[Topic, list[bytes]] = {
     ALERTS: [alert_value(1, subject="hot"), alert_value(1, subject="hot"), alert_value(2)],
@@ -51,7 +53,17 @@ RECORDS: dict[Topic, list[bytes]] = {
         )
         for offset in (1, 1, 2)
     ],
+    SIGNAL_STATISTICS: [
+        record.value or b""
+        for record in (
+            signals(1, 12, device_type="gpu"),
+            signals(0, 99, device_type="gpu"),
+            signals(1, 3, rack_id="rack-0001"),
+            signals(0, 7, device_type="switch"),
+        )
+    ],
 }
+SECOND_START = "2026-11-18T11:11:40.000Z"
 WINDOWS = [window("fleet", 0, 9), window("fleet", 1, 8), window("rack-0001", 0, 7)]
 
 
@@ -71,6 +83,7 @@ def actual() -> Actual:
             "action-count": rows[ACTION_COUNTS],
         },
         alert_topic=[(row, T0) for row in rows[ALERTS]],
+        signal_statistics=rows[SIGNAL_STATISTICS],
     )
 
 
@@ -95,7 +108,21 @@ def test_the_figures_of_the_dashboard_are_those_of_the_outputs() -> None:
         "open rack-overheating of rack-0002": True,
         "dead letters unreadable": 2,
         f"readings of the fleet from {START}": 9,
-        "readings of the fleet from 2026-11-18T11:11:40.000Z": 8,
+        f"readings of the fleet from {SECOND_START}": 8,
+        **{
+            f"{name} temperature of the fleet from {start}": temperature_c
+            for start in (START, SECOND_START)
+            for name, temperature_c in (("lowest", 60.0), ("average", 70.0), ("highest", 80.0))
+        },
+        "window of signals of gpu": to_text(T0 + 60_000),
+        "readings of signals of gpu": 12,
+        "window of signals of switch": START,
+        "readings of signals of switch": 7,
+        **{
+            f"{name} signal of {device_type}": strength
+            for device_type in ("gpu", "switch")
+            for name, strength in (("weakest", 0.1), ("average", 0.5), ("strongest", 0.9))
+        },
         "clicks that joined": 2,
         "clicked impressions": 1,
         "unclicked impressions": 1,
@@ -119,3 +146,17 @@ def test_without_a_clickstream_its_figures_are_zero() -> None:
 def test_a_record_that_the_dashboard_missed_is_found(topic: Topic) -> None:
     compared = compare_figures(expected_figures(actual()), shown_figures(snapshot(topic)))
     assert not compared.passed
+
+
+@pytest.mark.parametrize(
+    ("section", "field"),
+    [
+        *(("windows", f"temperature_c_{name}") for name in ("min", "avg", "max")),
+        *(("signals", f"signal_strength_{name}") for name in ("min", "avg", "max")),
+    ],
+)
+def test_a_wrong_value_on_the_page_is_found(section: str, field: str) -> None:
+    shown = snapshot()
+    rows = shown["windows"]["fleet"] if section == "windows" else shown[section]
+    rows[0][field] += 0.001
+    assert not compare_figures(expected_figures(actual()), shown_figures(shown)).passed
