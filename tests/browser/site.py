@@ -29,6 +29,7 @@ HOSTILE_RACKS = (
     "\u200f\u05d0\u05d1\u05d2 rack",
     "x" * 256,
     "a|b\"'&amp; ",
+    "rack\u200b-0001",
 )
 FAILED_REQUEST = "Failed to load resource"
 """What the browser itself logs of an answer such as 503, whatever the page does about it."""
@@ -66,18 +67,17 @@ class Site:
         finally:
             context.close()
 
-    def read(self, rack_id: str, temperature_c: float) -> None:
-        """Send a reading of a rack."""
+    def read(self, rack_id: str, temperature_c: float, **changes: str) -> None:
+        """Send a reading of a rack; `changes` replace its site or its device type."""
         number = next(self.numbers)
         reading = RackReading(
             event_id=f"e{number}",
             event_time=to_text(now_ms()),
             rack_id=rack_id,
             sequence=number,
-            site_id="site-a",
-            device_type="gpu-server",
             temperature_c=temperature_c,
             signal_strength=0.9,
+            **{"site_id": "site-a", "device_type": "gpu-server"} | changes,
         )
         self.kafka.send(RACK_READINGS, [(rack_id, encode(reading))])
 
