@@ -1,5 +1,6 @@
 """The dashboard's page in a real browser: what people see, do and are protected from."""
 
+import base64
 import time
 from typing import Any
 
@@ -7,14 +8,15 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from events.records import RackTemperature, encode
-from events.times import to_text
+from events.records import DeadLetter, RackTemperature, encode
+from events.times import now_ms, to_text
 from events.topics import (
     ACTION_COUNTS,
     AD_ATTRIBUTION,
     AD_CLICKS,
     AD_IMPRESSIONS,
     ALERTS,
+    DEAD_LETTERS,
     RACK_TEMPERATURE,
     USER_SESSIONS,
     USER_TOTALS,
@@ -385,6 +387,45 @@ def test_the_end_of_a_name_is_shown_where_the_whole_has_no_room(page: Page) -> N
     is_inside = """node => node.getBoundingClientRect().right
       <= node.closest('.tile').getBoundingClientRect().right"""
     assert end.evaluate(is_inside)
+
+
+def test_without_alerting_the_page_says_so_and_calls_nothing_normal(site: Site, page: Page) -> None:
+    banner, above = page.locator("#banner"), page.locator("#incidents-stopped")
+    when_none = page.locator("#incidents-empty")
+    expect(when_none).to_contain_text("All racks are normal")
+    expect(above).to_be_hidden()
+    site.stop_alerting()
+    expect(banner).to_contain_text(
+        "Alerting is not running. The incidents are as of", timeout=15_000
+    )
+    expect(above).to_contain_text("Alerting is not running. The incidents are as of")
+    expect(when_none).not_to_contain_text("normal")
+    expect(page.locator("#problems")).to_contain_text("Alerting is not running.")
+    site.start_alerting()
+    expect(above).to_be_hidden(timeout=30_000)
+    expect(banner).to_have_text("Alerting is running again.")
+    expect(when_none).to_contain_text("All racks are normal")
+
+
+def test_a_dead_letter_that_is_no_text_is_shown_as_bytes(site: Site, page: Page) -> None:
+    value = b"\xff\xfe rack \x00"
+    dead_letter = DeadLetter(
+        source_topic="<b>rack\u200b-readings",
+        partition=0,
+        offset=1,
+        reason="unreadable",
+        value=None,
+        value_base64=base64.b64encode(value).decode(),
+        value_size=len(value),
+        error="It is not UTF-8.",
+        seen_time=to_text(now_ms()),
+    )
+    site.kafka.send(DEAD_LETTERS, [("key", encode(dead_letter))])
+    page.locator("#dead-letters > summary").click()
+    row = page.locator("#dead-letters-list > li").first
+    row.locator("summary").click()
+    expect(row).to_contain_text("<b>rack⟨U+200B⟩-readings")
+    expect(row.locator("pre")).to_have_text("0000  ff fe 20 72 61 63 6b 20 00  .. rack .")
 
 
 def test_a_connection_that_fell_silent_is_opened_again(site: Site, browser: Browser) -> None:
