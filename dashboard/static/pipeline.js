@@ -79,7 +79,7 @@ function showProblems({ drivers = [] }) {
   const sentences = drivers.filter((driver) => !driver.healthy).map((driver) => visible(
     driver.error ?? `The driver with process id ${driver.pid} on ${driver.host} is not healthy.`));
   const alerting = store.stoppedAlerting();
-  if (alerting) sentences.push(visible(alerting.error ?? 'Alerting is not running.'));
+  if (alerting) sentences.push(visible(`Alerting is not running. ${alerting.error ?? ''}`));
   if (missing.length > 0) {
     sentences.push(`The broker has no topic ${missing.join(', ')}. Create the topics by `
       + '“python -m broker topics”.');

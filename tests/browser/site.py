@@ -1,8 +1,9 @@
 """A broker, alerting and a dashboard beside the tests; records reach the page by Kafka only."""
 
 import itertools
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ HOSTILE_RACKS = (
     "\u200f\u05d0\u05d1\u05d2 rack",
     "x" * 256,
     "a|b\"'&amp; ",
+    "rack\u200b-0001",
 )
 FAILED_REQUEST = "Failed to load resource"
 """What the browser itself logs of an answer such as 503, whatever the page does about it."""
@@ -40,8 +42,9 @@ class Site:
 
     kafka: Kafka
     dashboard: RunningDashboard
-    database: Path
+    home: Path
     broker: RunningBroker
+    alerting: ExitStack
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(now_ms()))
 
     @contextmanager
@@ -66,18 +69,17 @@ class Site:
         finally:
             context.close()
 
-    def read(self, rack_id: str, temperature_c: float) -> None:
-        """Send a reading of a rack."""
+    def read(self, rack_id: str, temperature_c: float, **changes: str) -> None:
+        """Send a reading of a rack; `changes` replace its site or its device type."""
         number = next(self.numbers)
         reading = RackReading(
             event_id=f"e{number}",
             event_time=to_text(now_ms()),
             rack_id=rack_id,
             sequence=number,
-            site_id="site-a",
-            device_type="gpu-server",
             temperature_c=temperature_c,
             signal_strength=0.9,
+            **{"site_id": "site-a", "device_type": "gpu-server"} | changes,
         )
         self.kafka.send(RACK_READINGS, [(rack_id, encode(reading))])
 
@@ -103,7 +105,8 @@ class Site:
 
     def listed(self) -> dict[str, dict[str, Any]]:
         """Return the open incidents that `alerting list` shows, by subject."""
-        done = run("alerting", "list", "--json", f"--database={self.database}", env=self.kafka.env)
+        database = f"--database={database_in(self.home)}"
+        done = run("alerting", "list", "--json", database, env=self.kafka.env)
         assert done.returncode == 0, done.stderr
         incidents = [msgspec.json.decode(line) for line in done.stdout.splitlines()]
         return {incident["subject"]: incident for incident in incidents}
@@ -112,27 +115,45 @@ class Site:
         """Start the broker again after `broker.stop()`, at the same port and with its data."""
         self.broker = server.start(self.broker.port, self.broker.data_dir)
 
+    def stop_alerting(self) -> None:
+        """Kill alerting."""
+        self.alerting.close()
+
+    def start_alerting(self) -> None:
+        """Start alerting again after `stop_alerting()`, with its database."""
+        self.alerting.enter_context(alerting_program(self.kafka, self.home))
+
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Site]:
     """Run everything with some racks."""
     broker = server.start(free_port(), folder / "kafka")
     kafka, inventory = Kafka(broker.bootstrap, "page-"), folder / "inventory.jsonl"
-    database = folder / "alerts.sqlite3"
     write_inventory(inventory, [rack(rack_id) for rack_id in RACKS])
-    env = {**kafka.env, "RACKSTREAM_HOME": str(folder)}
-    alerting = ("alerting", "run", f"--database={database}")
     site: Site | None = None
     try:
         create_topics(kafka.bootstrap, kafka.prefix)
-        with (
-            program(*alerting, env=env, output=folder / "alerting.log"),
-            running_dashboard(kafka, inventory, home=folder) as dashboard,
-        ):
-            site = Site(kafka, dashboard, database, broker)
-            yield site
+        with ExitStack() as alerting:
+            alerting.enter_context(alerting_program(kafka, folder))
+            with running_dashboard(kafka, inventory, home=folder) as dashboard:
+                site = Site(kafka, dashboard, folder, broker, alerting)
+                yield site
     finally:
         (site.broker if site else broker).stop()
+
+
+def alerting_program(kafka: Kafka, home: Path) -> AbstractContextManager["subprocess.Popen[bytes]"]:
+    """Run alerting, and kill it when the context ends."""
+    return program(
+        *("alerting", "run", f"--database={database_in(home)}"),
+        env={**kafka.env, "RACKSTREAM_HOME": str(home)},
+        output=home / "alerting.log",
+    )
+
+
+def database_in(home: Path) -> Path:
+    """Return where alerting keeps its incidents."""
+    return home / "alerts.sqlite3"
 
 
 def tile(page: Page, rack_id: str) -> Locator:
