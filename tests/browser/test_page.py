@@ -359,6 +359,8 @@ def test_absurd_temperatures_neither_freeze_the_page_nor_spoil_its_scale(
         expect(page.locator("#rack-windows .range")).not_to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth") <= DESKTOP["width"]
         page.locator("#rack-close").click()
+    # The scale follows once a second, just before the figures at the top.
+    expect(page.locator("[data-figure=hottest]")).to_have_attribute("data-value", f"{10**16}")
     lowest = page.locator("#legend-labels span").first.inner_text()
     assert int(lowest.partition(" ")[0].replace(",", "")) >= LOWEST_THRESHOLD_C - 60
 
