@@ -57,11 +57,6 @@ ENDLESS_DEMO_CLICKSTREAM_S = 60.0
 """How long clicks come in a demo without `--duration`: the clickstream's producer needs an end."""
 CLICKSTREAM_TIME_SCALE = 240
 """Event seconds per second, as an impression without a click waits four hours for its row."""
-JAVA_OPTIONS = f"{QUICK_JAVA} -XX:ReservedCodeCacheSize=160m"
-"""JVM options that reach the first alert with less processor time.
-
-The code cache holds the code of all jobs, for which the default of such a JVM is too small.
-"""
 IDLE_TIMEOUT_S = 60.0
 """How long the demo waits without a new output: on a busy machine Spark starts slowly."""
 START_TIMEOUT_S = 3 * IDLE_TIMEOUT_S
@@ -198,7 +193,7 @@ class Demo:
         write_inventory(self._inventory_path, inventory)
         if options.rules_path:
             self._rules = read_rules(options.rules_path, inventory)
-        os.environ.setdefault("KAFKA_HEAP_OPTS", f"-Xmx512m {JAVA_OPTIONS}")
+        os.environ.setdefault("KAFKA_HEAP_OPTS", f"-Xmx512m {QUICK_JAVA}")
         broker = server.start(port, self._folder / "kafka")
         topics.create_topics(broker.bootstrap, self._settings.topic_prefix)
         command = ("dashboard", "run", f"--port={dashboard_port}")
@@ -365,7 +360,7 @@ class Demo:
             ],
             TMPDIR=temporary,
             SPARK_LOCAL_DIRS=temporary,
-            JAVA_TOOL_OPTIONS=f'{JAVA_OPTIONS} "-Djava.io.tmpdir={temporary}" {java_options}',
+            JAVA_TOOL_OPTIONS=f'{QUICK_JAVA} "-Djava.io.tmpdir={temporary}" {java_options}',
         )
 
     def _rules_option(self) -> list[str]:

@@ -6,8 +6,12 @@ from pathlib import Path
 
 from events.cli import UserFacingError
 
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a short-lived JVM: it never earns back optimised code or a parallel collector."""
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=160m"
+"""Options of a short-lived JVM: it never earns back optimised code or a parallel collector.
+
+The code cache holds the code of all jobs and lessons. With the default of such a JVM, 48 MB, it
+fills up, and the JVM throws compiled code away.
+"""
 
 
 def java() -> str:

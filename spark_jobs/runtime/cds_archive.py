@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from subprocess import SubprocessError
 
+import pyspark
 import typer
 
 from events import settings
@@ -30,11 +31,17 @@ ABANDONED_AFTER_S = 3600.0
 
 
 def archive_path(config: settings.JarsSettings) -> Path:
-    """Return the path of the archive for this Java and these packages, whether or not it exists."""
+    """Return the path of the archive for this Java and these packages, whether or not it exists.
+
+    The JVM refuses an archive of jars with other modification times: reinstalled packages need a
+    new one.
+    """
     program = Path(java()).resolve()
     release = program.parent.parent / "release"
     words = release.read_text(encoding="utf-8") if release.exists() else ""
-    made_by = _hash(str(program), words, version("pyspark"))
+    jars = Path(pyspark.__path__[0]) / "jars"
+    installed = max((jar.stat().st_mtime_ns for jar in jars.iterdir()), default=0)
+    made_by = _hash(str(program), words, version("pyspark"), str(installed))
     return config.jars_dir / f"spark-classes-{_hash(sys.prefix)}-{made_by}.jsa"
 
 
