@@ -2,15 +2,19 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from events.records import RackReading
 from events.settings import JarsSettings, Settings
-from spark_jobs.runtime.kafka_io import RECORD
+from events.topics import RACK_READINGS
+from spark_jobs.runtime.kafka_io import RECORD, ReadOptions, read_topic, to_record
 from spark_jobs.runtime.parsing.strict import parse
 from spark_jobs.runtime.session import new_session
+from spark_jobs.runtime.triggers import Trigger
 
 
 def make(config: JarsSettings, archive: Path, scratch_prefix: str) -> None:
@@ -23,11 +27,36 @@ def make(config: JarsSettings, archive: Path, scratch_prefix: str) -> None:
             own, 2, 2, java_options=f"-XX:ArchiveClassesAtExit={made} -Xlog:disable"
         )
         _read_and_count(session, Path(scratch))
+        _make_kafka_clients(session, own)
         jvm = session.sparkContext._gateway.proc  # type: ignore[union-attr]
         session.stop()
         jvm.stdin.close()  # PySpark's JVM exits at the end of its input
         jvm.wait(timeout=300)
         made.rename(archive)
+
+
+def _make_kafka_clients(session: SparkSession, settings: Settings) -> None:
+    """Load the classes of the connector, of Kafka's clients, and of tables from Python.
+
+    The clients are closed before they have looked for a broker.
+    """
+    session.createDataFrame(pa.table({"rack": ["rack-0001"]})).collect()
+    raw = read_topic(session, settings, RACK_READINGS, Trigger.MICRO_BATCH, ReadOptions())
+    parse(raw, RackReading).select(to_record(F.col("rack_id"), "rack_id")).schema  # noqa: B018
+    jvm: Any = session._jvm
+    bytes_ = "org.apache.kafka.common.serialization.ByteArray"
+    options = {
+        "bootstrap.servers": "127.0.0.1:9",
+        "key.serializer": f"{bytes_}Serializer",
+        "value.serializer": f"{bytes_}Serializer",
+        "key.deserializer": f"{bytes_}Deserializer",
+        "value.deserializer": f"{bytes_}Deserializer",
+    }
+    clients = jvm.org.apache.kafka.clients
+    at_once = jvm.java.time.Duration.ZERO
+    clients.producer.KafkaProducer(options).close(at_once)
+    clients.consumer.KafkaConsumer(options).close(at_once)
+    clients.admin.Admin.create(options).close(at_once)
 
 
 def _read_and_count(session: SparkSession, scratch: Path) -> None:

@@ -110,11 +110,13 @@ def new_session(
     A `spark.master` set by `spark-submit` is kept.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    connector = ",".join(str(path) for path in jar_paths("spark", settings))
+    connector = [str(path) for path in jar_paths("spark", settings)]
     config: dict[str, str | bool | int | float | None] = {
         **CONFIG,
         "spark.sql.shuffle.partitions": str(state_partitions),
-        "spark.jars": connector,
+        "spark.jars": ",".join(connector),
+        # A CDS archive has only classes of the class path.
+        "spark.driver.extraClassPath": os.pathsep.join(connector),
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": " ".join(
             [

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from subprocess import run
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -40,6 +41,19 @@ def session_with(jars: Path, home: Path) -> str:
     return done.stdout
 
 
+def test_packages_installed_again_get_an_archive_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "pyspark"
+    (package / "jars").mkdir(parents=True)
+    jar = package / "jars" / "spark.jar"
+    jar.touch()
+    monkeypatch.setattr(pyspark, "__path__", [str(package)])
+    before = cds_archive.archive_path(Settings())
+    os.utime(jar, (0, 0))
+    assert cds_archive.archive_path(Settings()) != before
+
+
 @pytest.mark.skipif(
     not Path("/proc/self/maps").exists(), reason="only Linux tells what a process has mapped"
 )
@@ -56,6 +70,9 @@ def test_the_session_loads_its_classes_from_the_archive(spark: SparkSession) -> 
         encoding="utf-8"
     )
     assert archive.name in maps, "a JVM maps it if it fits"
+    consumer = jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer")
+    loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
+    assert consumer.getClassLoader().equals(loader), "an archive has classes of this loader only"
 
 
 @pytest.mark.full
