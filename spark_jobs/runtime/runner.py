@@ -288,7 +288,7 @@ def prepare(
             if state_partitions:
                 spark.conf.set("spark.sql.shuffle.partitions", str(state_partitions))
             # Real-time Mode and backfills are as fast as they can be instead.
-            counts_rows = trigger is Trigger.MICRO_BATCH
+            counts_rows = job.counts_state_rows and trigger is Trigger.MICRO_BATCH
             spark.conf.set(COUNT_STATE_ROWS, str(counts_rows).lower())
             if folder:
                 return kafka_io.write_files(records, folder, query)

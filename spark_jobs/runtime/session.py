@@ -58,7 +58,7 @@ CONFIG = {
     # The default manager runs chmod for each checkpoint file on a local disk: a third of the
     # processor time of small batches.
     CHECKPOINT_FILES: f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
-    # Counting rows costs a read before every write; live micro-batches do it (`runner.prepare`).
+    # Counting rows costs a read before every write; micro-batches of most jobs do it.
     COUNT_STATE_ROWS: "false",
     # A process that is killed in its very first batch leaves files but no commit.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",

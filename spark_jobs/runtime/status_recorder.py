@@ -98,8 +98,8 @@ class StatusRecorder:
             query.records_left_out = _add(query.records_left_out, progress["records_left_out"])
             operators = progress["stateOperators"]
             if operators:
-                if query.trigger == Trigger.MICRO_BATCH:  # elsewhere no rows are counted
-                    query.state_rows = sum(int(one["numRowsTotal"]) for one in operators)
+                # Spark reports 0 where it does not count the rows.
+                query.state_rows = sum(int(one["numRowsTotal"]) for one in operators) or None
                 query.state_bytes = sum(int(one["memoryUsedBytes"]) for one in operators)
             self._reached[query.name] = reached(progress)
             self._update_waiting(query)
