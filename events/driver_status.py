@@ -28,7 +28,7 @@ class QueryStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     - `waiting_since`: since when records have waited without a batch that ended.
     - `watermark_delay_s`: by how much the watermark is behind the clock.
     - `late_records`, `records_left_out`: since the driver started, up to the latest batch.
-    - `state_rows`, `state_bytes`: after the latest batch; Spark does not count every query's rows.
+    - `state_rows`, `state_bytes`: after the latest batch; not every query counts its rows.
     - `batch_duration_ms`: of the latest batch by phase; `triggerExecution` is the whole.
     - `restarts`: since the driver started. `last_error`: why the query failed last, as a sentence.
     """

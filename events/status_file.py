@@ -146,7 +146,10 @@ class _AnyFormat(msgspec.Struct):
 def find_statuses(
     home: Path, program: str, kind: type[Status], *, host: str | None = None
 ) -> Found[Status]:
-    """Return the statuses of a program, of all hosts or of one, the first started first."""
+    """Return the statuses of a program, of all hosts or of one, the first started first.
+
+    The program `*` is any program.
+    """
     found = Found[Status]([], [])
     for file in sorted(status_folder(home).glob(f"{program}-{host or '*'}-*.json")):
         try:

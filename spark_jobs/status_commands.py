@@ -13,12 +13,14 @@ from events.cli import UserFacingError
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
     Found,
+    ProgramStatus,
     age_s,
     duration,
     find_home,
     find_statuses,
     has_ended,
     problems_found,
+    process_problems,
     require_healthy,
     status_folder,
 )
@@ -28,6 +30,7 @@ from spark_jobs.runtime.status import problems
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 WATCH_INTERVAL_S = 1.0
 
@@ -50,6 +53,8 @@ def status(
     ] = False,
 ) -> None:
     """Show the queries of all drivers: last batch, lag, rates, late records, restarts, errors.
+
+    Below them is a line for each producer and alerting process: it runs, or what is wrong with it.
 
     IN/S is the rate of records read. LATE and LEFT count the records that were dropped as late, and
     that were left out as unreadable or from the future, since the driver started. In Real-time Mode
@@ -127,8 +132,21 @@ def _show(console: "Console", found: Found[DriverStatus]) -> None:
             console.print()
         for part in driver_view(driver, at_ms):
             console.print(part)
-    for sentence in found.unreadable:
+    others = find_statuses(find_home(), "*", ProgramStatus)
+    for other in (status for status in others.statuses if status.program != PROGRAM):
+        console.print(program_line(other, at_ms))
+    for sentence in dict.fromkeys((*found.unreadable, *others.unreadable)):
         console.print(sentence, style="red")
+
+
+def program_line(status: ProgramStatus, at_ms: int) -> "Text":
+    """Return a line about a process of another program; its command `health` knows more."""
+    from rich.text import Text
+
+    for sentence in process_problems(status, at_ms):
+        return Text(f"! {status.program}: {sentence}", style="bold red")
+    started = duration(age_s(status.started_time, at_ms))
+    return Text(f"{status.program}: process {status.pid} on {status.host}, started {started} ago")
 
 
 def driver_view(driver: DriverStatus, at_ms: int) -> "Iterator[RenderableType]":

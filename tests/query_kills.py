@@ -38,9 +38,9 @@ def kill_queries(name: str, kills: int, *, ends_batches: bool) -> None:
         spark = SparkSession._instantiatedSession
         assert spark is not None
         for _ in range(kills):
-            query = eventually(partial(_active, spark, name), timeout_s=120)
-            works_at_s = time.monotonic() + WORKS_S
-            eventually(partial(_works, query, works_at_s, ends_batches=ends_batches), timeout_s=120)
+            seen_s: dict[str, float] = {}
+            look = partial(_working, spark, name, seen_s, ends_batches=ends_batches)
+            query = eventually(look, timeout_s=120)
             killed_ms = now_ms()
             eventually(partial(_cancel, spark, query), timeout_s=30, every_s=0.01)
             eventually(partial(_active, spark, name, query), timeout_s=60, every_s=0.01)
@@ -51,12 +51,19 @@ def kill_queries(name: str, kills: int, *, ends_batches: bool) -> None:
         raise
 
 
-def _works(query: Any, at_s: float, *, ends_batches: bool) -> bool:
-    """Tell whether a query has run for long enough, and ended a batch unless its batches are long.
+def _working(
+    spark: SparkSession, name: str, seen_s: dict[str, float], *, ends_batches: bool
+) -> Any:
+    """Return the query if it has run for long enough, and ended a batch unless they are long.
 
-    So it is killed in the middle of a later batch, and not always in its first.
+    So it is killed in the middle of a later batch, and not always in its first. `seen_s` has when
+    each run was first seen: on a busy machine a run may fail by itself, and another follows.
     """
-    return time.monotonic() >= at_s and (query.lastProgress is not None or not ends_batches)
+    query = _active(spark, name)
+    if query is None:
+        return None
+    runs_s = time.monotonic() - seen_s.setdefault(query.runId, time.monotonic())
+    return query if runs_s >= WORKS_S and (query.lastProgress or not ends_batches) else None
 
 
 def _active(spark: SparkSession, name: str, killed: Any = None) -> Any:

@@ -181,6 +181,7 @@ JOB = Job(
     sink=AD_ATTRIBUTION,
     by_event_time=True,
     state_version="v1",
+    counts_state_rows=False,
     options=Options,
     watermark_policy=lambda options: options.watermark_policy,
     plans=dict.fromkeys(

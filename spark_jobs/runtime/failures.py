@@ -33,6 +33,11 @@ def explain(failure: Exception) -> str:
             "(the topic was deleted, or its retention is too short): "
             "choose another --checkpoint-root to start from the beginning."
         )
+    if _has(text, _STATE_DOES_NOT_FIT):
+        return (
+            "the state in the checkpoint is that of other options or of another version: "
+            "use those, or choose another --checkpoint-root to start from the beginning."
+        )
     if "No space left on device" in text:
         return (
             "the disk is full: free some space and start the job again; "

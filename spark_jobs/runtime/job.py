@@ -79,6 +79,8 @@ class Job:
       queries have each ended a batch, so that it takes no processor time from their start.
     - `state_partitions`: the fewer, the shorter the small batches of a job that looks at the clock.
       A job without state has none.
+    - `counts_state_rows`: micro-batches count the rows of state, which costs a read before each
+      write. A job that does little more than write a row per record leaves it out.
     - `rule` is the rule that the job evaluates. `needs_micro_batches` returns the option of a rule
       that has no real-time plan, or None.
     - `not_real_time_because` is where the rules file sets such an option.
@@ -101,6 +103,7 @@ class Job:
     low_priority: bool = False
     is_deferred: bool = False
     state_partitions: int = 4
+    counts_state_rows: bool = True
     rule: type[AnyRule] | None = None
     needs_micro_batches: Callable[[Any], str | None] | None = None
     not_real_time_because: str = ""

@@ -95,7 +95,7 @@ STATUS_METRICS: Sequence[StatusMetric[DriverStatus]] = (
     ),
     _query(
         "state_rows",
-        "Rows of state after the latest batch; absent where Spark does not count them.",
+        "Rows of state after the latest batch; absent where they are not counted.",
         lambda query: query.state_rows,
     ),
     _query(

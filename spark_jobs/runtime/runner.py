@@ -33,7 +33,7 @@ from spark_jobs.runtime.metrics import STATUS_METRICS, BatchMetrics
 from spark_jobs.runtime.options import own_values
 from spark_jobs.runtime.progress import BatchHandler, BatchListener, ProgressFile
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
-from spark_jobs.runtime.session import OBJECT_STORE_CONFIG, new_session
+from spark_jobs.runtime.session import COUNT_STATE_ROWS, OBJECT_STORE_CONFIG, new_session
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
 from spark_jobs.runtime.topic_watch import TopicWatch
@@ -287,6 +287,9 @@ def prepare(
             spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", policy)
             if state_partitions:
                 spark.conf.set("spark.sql.shuffle.partitions", str(state_partitions))
+            # Real-time Mode and backfills are as fast as they can be instead.
+            counts_rows = job.counts_state_rows and trigger is Trigger.MICRO_BATCH
+            spark.conf.set(COUNT_STATE_ROWS, str(counts_rows).lower())
             if folder:
                 return kafka_io.write_files(records, folder, query)
             if job.sink is None:

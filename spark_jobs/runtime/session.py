@@ -37,6 +37,8 @@ CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 OBJECT_STORE_CONFIG = {CHECKPOINT_FILES: f"{_CHECKPOINTING}.FileContextBasedCheckpointFileManager"}
 """Settings for checkpoints in HDFS or an object store: this manager never replaces on rename."""
 
+COUNT_STATE_ROWS = "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows"
+
 CONFIG = {
     # Times in outputs are UTC, whatever the machine's zone.
     "spark.sql.session.timeZone": "UTC",
@@ -56,8 +58,8 @@ CONFIG = {
     # The default manager runs chmod for each checkpoint file on a local disk: a third of the
     # processor time of small batches.
     CHECKPOINT_FILES: f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
-    # Counting rows would cost a read before every write.
-    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    # Counting rows costs a read before every write; micro-batches of most jobs do it.
+    COUNT_STATE_ROWS: "false",
     # A process that is killed in its very first batch leaves files but no commit.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     # How long Real-time Mode's shuffle waits before it flushes. The default (50 ms) would be most

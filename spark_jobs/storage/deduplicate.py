@@ -79,6 +79,7 @@ JOB = Job(
     sink=DISTINCT_EVENTS,
     by_event_time=True,
     state_version="v1",
+    counts_state_rows=False,
     options=Options,
     plans=dict.fromkeys(
         (Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW), Plan("micro-batch", _records, ("append",))

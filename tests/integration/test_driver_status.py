@@ -24,28 +24,93 @@ from events.topics import RACK_READINGS, RACK_TEMPERATURE, USER_ACTIONS, USER_TO
 from tests.builders import action, reading
 from tests.driver import Driver, python_workers
 from tests.spark.mixed_topic import output_differences
-from tests.support import Kafka, above, equal_to, eventually, kill, program, run
+from tests.support import Kafka, above, equal_to, eventually, free_port, kill, program, run
+from tests.unit.metrics import scrape
 
 pytestmark = pytest.mark.full
 
 KILLS = int(os.environ.get("QUERY_KILLS", "3"))
 """CI kills a few times; `QUERY_KILLS=20` is the long form."""
 BACK_WITHIN_S = 3.0
+SILENCE_SHOWS_S = 30 + 20
+"""A broker may be silent for 30 s; a request to it may wait for some seconds before that."""
 JOBS = ("rack_temperature", "user_totals")
 
 
-def test_what_is_stopped_or_deleted_shows_in_the_status_and_the_health_of_a_driver(
+class Operator:
+    """What an operator sees of a driver, a producer and alerting, each of which has metrics."""
+
+    def __init__(self, driver: Driver, database: Path) -> None:
+        self.ports = {name: free_port() for name in ("spark_jobs", "producer", "alerting")}
+        self.env = driver.env | {"ALERTING_DATABASE": str(database)}
+
+    def status(self) -> str:
+        """Return what `spark_jobs status` shows in 80 columns, with its lines joined."""
+        shown = run("spark_jobs", "status", env=self.env).stdout
+        assert max(map(len, shown.splitlines())) <= 80
+        return " ".join(shown.split())
+
+    def health(self, *names: str) -> dict[str, str]:
+        """Return what the command `health` of each program says, and its exit status."""
+        done = {name: run(name, "health", env=self.env) for name in names or self.ports}
+        return {
+            name: f"{one.returncode} {one.stdout}{one.stderr}".strip() for name, one in done.items()
+        }
+
+    def metric(self, program_name: str, name: str, **labels: str) -> float | str | None:
+        """Return the value of a metric, or that the program does not answer."""
+        try:
+            return scrape(self.ports[program_name])(name, **labels)
+        except OSError:
+            return "no answer"
+
+    def sees_everything_work(self) -> bool:
+        """Tell whether all programs are healthy."""
+        return all(text.startswith("0 healthy: ") for text in self.health().values()) and all(
+            self.metric(name, "healthy") == self.metric(name, "broker_reachable") == 1
+            for name in self.ports
+        )
+
+    def sees_that_one_was_killed(self, name: str, pid: int) -> None:
+        """Check the three views of a process that no longer runs."""
+        sentence = f"{name}: process {pid} was killed, "
+        assert self.health(name)[name].startswith(f"1 {sentence}")
+        assert f"! {sentence}" in self.status()
+        assert self.metric(name, "healthy") == "no answer"
+
+
+def test_what_is_stopped_or_deleted_shows_in_the_status_the_health_and_the_metrics(
     own_broker: RunningBroker, tmp_path: Path
 ) -> None:
     driver = Driver(own_broker, tmp_path, "rack_temperature")
-    with driver.running() as process:
+    operator = Operator(driver, tmp_path / "alerts")
+    driver_port, producer_port, alerting_port = (
+        f"--metrics-port={port}" for port in operator.ports.values()
+    )
+    sends = ("producer", "run", "--streams=racks", "--rate=20", "--racks=5", producer_port)
+    logs = ("alerting", "run", alerting_port)
+    with (
+        driver.running(driver_port) as process,
+        program(*sends, env=operator.env, output=tmp_path / "producer.log") as producer,
+        program(*logs, env=operator.env, output=tmp_path / "alerting.log") as alerting,
+    ):
         driver.buy()
         eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
         driver.until_health_says("healthy: queries 4, processes 1", timeout_s=30)
+        eventually(operator.sees_everything_work)
         eventually(
             lambda: driver.queries()["user_totals"], lambda query: query.get("records_behind") == 0
         )
-        assert "records_behind" not in driver.queries()["rack_temperature"]
+        totals, temperature = map(driver.queries().get, ("user_totals", "rack_temperature"))
+        assert totals is not None and temperature is not None
+        assert "records_behind" not in temperature and "state_rows" not in temperature
+        # It keeps the id of each purchase, to remove repeats, and one user's total.
+        assert totals["state_rows"] == driver.purchases + 1
+        assert totals["state_bytes"] > 0
+        for name in ("state_rows", "state_bytes"):
+            assert (
+                operator.metric("spark_jobs", f"query_{name}", query="user_totals") == totals[name]
+            )
 
         # A Python worker dies: its query is started again, the others go on.
         def restarts_after_kill() -> int:
@@ -61,16 +126,28 @@ def test_what_is_stopped_or_deleted_shows_in_the_status_and_the_health_of_a_driv
 
         # The broker accepts connections and does not answer.
         psutil.Process(own_broker.pid).suspend()
-        driver.until_health_says(
-            f"the broker at {own_broker.bootstrap} has not answered for 3", timeout_s=60
+        silent = f"the broker at {own_broker.bootstrap} has not answered for "
+        eventually(
+            operator.health,
+            lambda said: all(f"1 {name}: {silent}" in text for name, text in said.items()),
+            timeout_s=SILENCE_SHOWS_S,
+            every_s=0.5,
         )
-        shown = run("spark_jobs", "status", env=driver.env)
-        assert f"the broker at {own_broker.bootstrap} does not answer" in shown.stdout
-        assert max(map(len, shown.stdout.splitlines())) <= 80
+        shown = operator.status()
+        assert f"the broker at {own_broker.bootstrap} does not answer" in shown
+        assert all(f"! {name}{silent}" in shown for name in ("", "producer: ", "alerting: "))
+        for name in operator.ports:
+            assert (
+                operator.metric(name, "healthy") == operator.metric(name, "broker_reachable") == 0
+            )
         psutil.Process(own_broker.pid).resume()
-        driver.until_health_says("healthy: queries 4", timeout_s=60)
+        eventually(operator.sees_everything_work, timeout_s=60)
         driver.buy()
         eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
+
+        for name, victim in (("producer", producer), ("alerting", alerting)):
+            kill(victim)
+            operator.sees_that_one_was_killed(name, victim.pid)
 
         # A topic is deleted, which ends the driver.
         admin = KafkaAdminClient(bootstrap_servers=driver.kafka.bootstrap)
@@ -86,8 +163,10 @@ def test_what_is_stopped_or_deleted_shows_in_the_status_and_the_health_of_a_driv
     )
     status, said = driver.health()
     assert status == 1
-    assert f"process {process.pid} has ended: " in said
-    assert last.removeprefix("spark_jobs: ") in said
+    ended = f"process {process.pid} has ended: {last.removeprefix('spark_jobs: ')}"
+    assert ended in said
+    assert f"! {ended}" in operator.status()
+    assert operator.metric("spark_jobs", "healthy") == "no answer"
 
 
 def lost(kafka: Kafka, sent: int) -> object:

@@ -1,5 +1,7 @@
 """A user who starts jobs wrongly reads one sentence, without a stack trace; exit status 1."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,26 @@ def test_no_broker_is_named_within_seconds() -> None:
         f"spark_jobs: no broker answers at {server}: start one with `python -m broker up`, "
         "or set KAFKA_BOOTSTRAP_SERVERS to where one runs."
     )
+
+
+def test_a_port_that_accepts_connections_and_never_answers_is_one_sentence_in_each_program(
+    tmp_path: Path,
+) -> None:
+    # Nobody takes the connections that the kernel accepts.
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+        server = f"127.0.0.1:{listener.getsockname()[1]}"
+        env = {"KAFKA_BOOTSTRAP_SERVERS": server, "RACKSTREAM_HOME": str(tmp_path)}
+        silent = f"something listens at {server}, but gave no answer as a Kafka broker within 10 s"
+        sentences = {
+            "spark_jobs run user_totals": f"spark_jobs: {silent}: check the port",
+            "producer run --count=1": f"producer: no Kafka broker answers at {server}: start one",
+            "alerting run": f"alerting: no broker answers at {server}: start one",
+        }
+        ended = pool.map(lambda command: run(*command.split(), env=env), sentences)
+        for sentence, done in zip(sentences.values(), ended, strict=True):
+            assert (done.returncode, done.stdout) == (1, "")
+            assert done.stderr.startswith(sentence)
+            assert done.stderr.count("\n") == 1
 
 
 def test_a_missing_topic_is_named_with_the_command_that_makes_it(topics: Kafka) -> None:

@@ -19,7 +19,7 @@ from tests.unit.test_alerting_channels import Receiver, serving
 
 JOB = "user_totals"
 SCRAPES = 200
-SCRAPE_INTERVAL_S = 5.0
+SCRAPE_INTERVAL_S = 1.0
 MAX_COST = 0.02
 """The most processor time of metrics, as a share of that of the jobs."""
 

@@ -1,19 +1,30 @@
 """The queries that jobs start: the topic that each writes, its checkpoint, its batches."""
 
+import time
 from datetime import timedelta
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from events.cli import UserFacingError
+from events.driver_status import PROGRAM
 from events.settings import Settings
+from events.status_file import Process
+from events.times import now_ms, to_text
 from events.topics import Topic
+from spark_jobs.clickstream.action_counts import action_counts
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime import kafka_io, runner
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.kafka_io import QueryOptions
+from spark_jobs.runtime.status_recorder import StatusRecorder
+from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage.dead_letters import reporting_jobs
+from tests.spark.event_tables import events
+from tests.spark.file_streams import live_stream, run_stream
 from tests.spark.kafka_tables import kafka_table
 
 
@@ -77,3 +88,63 @@ def test_only_dead_letters_read_a_topic_with_low_priority_and_only_in_real_time(
         ("weak_signal micro-batch", False),
         ("dead_letters micro-batch", False),
     ], "each job reads its topic once"
+
+
+def test_a_job_with_other_options_than_its_checkpoint_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_io, "read_topic", lambda *_, **__: kafka_table(spark, [b"{}"]))
+    options = runner.RunOptions(checkpoint_root=str(tmp_path))
+    job = JOBS["action_counts"]
+
+    def prepare(**changes: str) -> None:
+        counts = ConfiguredJob(job, job.options(**changes), Trigger.MICRO_BATCH)
+        list(runner.prepare(spark, counts, Settings(), options))
+
+    prepare()
+    prepare()
+    with pytest.raises(UserFacingError, match=r"group_by was action and is now user_id") as refused:
+        prepare(group_by="user_id")
+    assert str(refused.value).endswith(
+        "use those, or choose another --checkpoint-root to start from the beginning."
+    )
+
+
+@pytest.mark.full
+def test_a_query_that_finds_the_state_of_another_plan_ends_at_once_with_a_sentence(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """An object store holds no fingerprint, so there Spark itself finds the difference."""
+    rows = events(spark, "event_time string, action string", [("10:00:00", "open")])
+    before, now = tmp_path / "before", tmp_path / "now"
+    run_stream(
+        spark,
+        before,
+        [rows],
+        lambda table: action_counts(table, "action", "10 minutes", None, "10 minutes"),
+    )
+    copytree(before / "checkpoint", now / "checkpoint")
+    process = Process(PROGRAM, "", to_text(now_ms()))
+    recorder = StatusRecorder(process, "localhost:9092", ["counts"], str(tmp_path))
+    log: list[str] = []
+    supervisor = Supervisor(recorder, lambda _: [], restarts=5, log=log.append)
+    with live_stream(spark, now, rows, lambda table: table.groupBy("action").count()) as live:
+        prepared = PreparedQuery(
+            name="counts",
+            job="counts",
+            trigger=Trigger.MICRO_BATCH,
+            batch=timedelta(0),
+            sources=(),
+            topics=frozenset(),
+            start=lambda: live.query,
+        )
+        supervisor.start(prepared)
+        live.add(rows)
+        deadline = time.monotonic() + 60
+        with pytest.raises(UserFacingError) as ended:
+            supervisor.watch(lambda: time.monotonic() > deadline)
+    assert str(ended.value) == (
+        "counts failed: the state in the checkpoint is that of other options or of another "
+        "version: use those, or choose another --checkpoint-root to start from the beginning."
+    )
+    assert log == [], "it is not started again"

@@ -19,6 +19,12 @@ from spark_jobs.runtime.failures import explain, is_permanent, names_a_missing_t
             "choose another --checkpoint-root to start from the beginning.",
         ),
         (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+            "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator",
+            "the state in the checkpoint is that of other options or of another version: "
+            "use those, or choose another --checkpoint-root to start from the beginning.",
+        ),
+        (
             "java.io.IOException: No space left on device",
             "the disk is full: free some space and start the job again; "
             "it continues from its checkpoint.",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,15 @@ import pytest
 from rich.console import Console
 
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
-from events.status_file import BrokerStatus, Process, own_file, read_status, write_status
+from events.status_file import (
+    BrokerStatus,
+    Process,
+    ProgramStatus,
+    own_file,
+    read_status,
+    status_folder,
+    write_status,
+)
 from events.times import now_ms, to_text
 from spark_jobs.runtime.status import longest_stall_s, problems
 from spark_jobs.runtime.status_recorder import StatusRecorder
@@ -24,6 +33,7 @@ from tests.terminal import on_terminal
 from tests.unit.statuses import T0, Clock
 
 NAME = "user_totals"
+OTHERS = ("alerting:", "producer:")
 
 
 @pytest.fixture
@@ -51,8 +61,8 @@ def progress(end: int = 0, **changes: Any) -> dict[str, Any]:
         "processedRowsPerSecond": 40.0,
         "eventTime": {"watermark": to_text(T0 - 600_000)},
         "stateOperators": [
-            {"numRowsTotal": 0, "memoryUsedBytes": 100},
-            {"numRowsTotal": 0, "memoryUsedBytes": 23},
+            {"numRowsTotal": 5, "memoryUsedBytes": 100},
+            {"numRowsTotal": 6, "memoryUsedBytes": 23},
         ],
         "sources": [{"endOffset": {"user-actions": {"0": end - 1, "1": 1}}}],
         "late_records": 2,
@@ -92,21 +102,25 @@ def test_a_micro_batch_is_shown_with_its_rates_and_what_the_topics_hold_beyond_i
         watermark=to_text(T0 - 600_000),
         watermark_delay_s=603.0,
         late_records=2,
+        state_rows=11,
         state_bytes=123,
         batch_duration_ms={"triggerExecution": 2000, "addBatch": 1500},
     )
     assert list(recorder.snapshot().topics) == ["user-actions"], "only what is read"
 
 
-def test_a_real_time_batch_shows_neither_lag_nor_rates(recorder: StatusRecorder) -> None:
+def test_a_real_time_batch_shows_no_lag_no_rates_and_no_rows_of_state(
+    recorder: StatusRecorder,
+) -> None:
     start(recorder, Trigger.REAL_TIME, 300.0)
-    recorder.on_progress(progress(7))
+    uncounted = [{"numRowsTotal": 0, "memoryUsedBytes": 100}]
+    recorder.on_progress(progress(7, stateOperators=uncounted))
     recorder.on_topics({"user-actions": 10})
     query = query_of(recorder)
     assert query.records_behind is None
     assert query.input_rows_per_second is None
     assert query.processed_rows_per_second is None
-    assert query.late_records == 2
+    assert (query.late_records, query.state_rows, query.state_bytes) == (2, None, 100)
 
 
 def test_rates_of_a_batch_that_ended_long_ago_are_left_out(
@@ -365,6 +379,29 @@ def test_a_damaged_status_file_is_one_sentence_and_hides_no_other(home: Path) ->
     assert shown.returncode == 1
     assert NAME in shown.stdout
     assert shown.stderr.startswith(f"spark_jobs: {sentence}")
+
+
+def test_status_has_a_line_for_each_other_program(home: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    now = to_text(now_ms())
+    for program_name, pid in (("alerting", os.getpid()), ("producer", gone.pid)):
+        write_status(
+            status_folder(home) / f"{program_name}-here-{pid}.json",
+            ProgramStatus(
+                **Process(program_name, "", now).header() | {"pid": pid},
+                broker=BrokerStatus(servers="localhost:9092", reachable=True, since=now),
+            ),
+        )
+    (status_folder(home) / "producer-here-1.json").write_text("{")
+    done = run("spark_jobs", "status", env={"RACKSTREAM_HOME": str(home)})
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    alerting, producer = (next(one for one in lines if name in one) for name in OTHERS)
+    assert alerting.startswith(f"alerting: process {os.getpid()} on ")
+    assert re.match(rf"! producer: process {gone.pid} was killed, \d s ago: start it", producer)
+    assert done.stdout.count("is cut off or damaged") == 1
+    assert done.returncode == 0, "each program's own command judges it"
 
 
 def test_status_as_json_has_the_files_and_their_problems(home: Path) -> None:
