@@ -27,7 +27,7 @@ class DeadLetters:
 
     def apply(self, records: Iterable[Received]) -> list[str]:
         """Take records of the topic; return the reason of each new one."""
-        reasons = []
+        reasons = list[str]()
         for dead_letter in self._reader.decoded(records, _DEAD_LETTER):
             identity = (dead_letter.source_topic, dead_letter.partition, dead_letter.offset)
             if self._ids.add(*identity):

@@ -1,12 +1,17 @@
-"""The port of the dashboard's container, as `make up` chooses it with a Docker Compose command."""
+"""The dashboard's container: the port that `make up` chooses, and its memory."""
 
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.browser.bench import MAX_MEMORY_MB
 from tests.support import ROOT
+
+LEAST_RESERVE = 1.25
+"""The limit beyond what the bench allows, for what a container's limit counts besides."""
 
 COMPOSE = """#!/bin/sh
 case $1 in
@@ -51,3 +56,10 @@ def test_a_port_in_use_is_replaced_and_named(
     assert done.stdout == f"{port}\n"
     assert done.stderr.startswith(said)
     assert bool(done.stderr) == bool(said)
+
+
+def test_the_container_may_use_more_memory_than_the_bench_allows() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    limit = compose["services"]["dashboard"]["mem_limit"]
+    assert limit.endswith("m")
+    assert int(limit[:-1]) * 2**20 / 1e6 >= LEAST_RESERVE * MAX_MEMORY_MB
