@@ -13,7 +13,7 @@ MAX_ALERTS = 2_000
 """Alerts that are kept over all racks."""
 MAX_ALERT_BYTES = 16_384
 """A larger alert is counted, but not kept."""
-ALERT_IDS_REMEMBERED = 50_000
+ALERT_IDS_REMEMBERED = 20_000
 ALERTS_PER_RACK = 20
 
 

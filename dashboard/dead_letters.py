@@ -14,7 +14,7 @@ DEAD_LETTERS_KEPT = 100
 DEAD_LETTER_CHARACTERS = 4096
 DEAD_LETTER_BASE64 = 1024
 """Characters of base64 that are kept of a value that is no text: those of 768 bytes."""
-IDS_REMEMBERED = 50_000
+IDS_REMEMBERED = 20_000
 
 
 class DeadLetters:
