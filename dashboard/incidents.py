@@ -14,7 +14,7 @@ MAX_LEFT_OUT = 5_000
 """How many incidents that are left out are counted."""
 MAX_REMOVED = 1_000
 """Removed incidents that are remembered; a browser that is further behind gets a snapshot."""
-MAX_TEXT = 1_000
+MAX_TEXT = 500
 """How many characters are kept of an incident's texts."""
 
 IncidentKey = tuple[str, str]
