@@ -2,7 +2,6 @@
 PYTHON ?= python3
 PY = .venv/bin/python
 COMPOSE ?= docker compose
-FIRST_ALERTS = COMPOSE="$(COMPOSE)" sh deploy/first_alerts.sh
 ON_THREE_BROKERS = STACK_KAFKA_SERVERS=kafka-1:9092,kafka-2:9092,kafka-3:9092 \
 	STACK_REPLICATION=3 DATA_SUFFIX=three-brokers
 # Locks every platform's packages with their hashes, and writes no addresses.
@@ -84,33 +83,25 @@ bench: setup ## Measure latency and throughput against their limits (30 minutes)
 		action-counts-catch-up silence-latency
 
 up: ## Start the pipeline in containers and show its first alerts (needs only Docker)
-	$(COMPOSE) up --build --detach --wait --remove-orphans
-	@$(FIRST_ALERTS)
-	@echo "Running. Dashboard: http://$$($(COMPOSE) port dashboard 8000)/. Alerts: make logs." \
-		"Kafka: localhost:$${KAFKA_HOST_PORT:-9092}. Stop: make down."
+	@COMPOSE="$(COMPOSE)" sh deploy/up.sh
+	@echo "Kafka: localhost:$${KAFKA_HOST_PORT:-9092}."
 
 up-cluster: ## Start it with the jobs on a Spark cluster in containers
-	$(COMPOSE) --profile cluster up --build --detach --wait --remove-orphans \
+	@COMPOSE="$(COMPOSE) --profile cluster" sh deploy/up.sh \
 		--scale real-time=0 --scale micro-batch=0 --scale closed-windows=0
-	@$(FIRST_ALERTS)
-	@echo "Running. Dashboard: http://$$($(COMPOSE) port dashboard 8000)/. Alerts: make logs." \
-		"Spark: http://localhost:$${SPARK_HOST_PORT:-8080}. Stop: make down."
+	@echo "Spark: http://localhost:$${SPARK_HOST_PORT:-8080}."
 
 up-brokers: ## Start it on three brokers with three replicas of each record
-	$(ON_THREE_BROKERS) $(COMPOSE) --profile brokers up --build --detach --wait --remove-orphans \
-		--scale kafka=0
-	@$(FIRST_ALERTS)
-	@echo "Running. Dashboard: http://$$($(COMPOSE) port dashboard 8000)/. Alerts: make logs." \
-		"Stop: make down."
+	@$(ON_THREE_BROKERS) COMPOSE="$(COMPOSE) --profile brokers" sh deploy/up.sh --scale kafka=0
 
 verdict: ## Stop the producers of the containers, and compare all outputs with what they sent
 	@COMPOSE="$(COMPOSE)" THREE_BROKERS="$(ON_THREE_BROKERS)" sh deploy/verdict.sh
 	@echo "The producers have ended. Resume: make up. Stop: make down."
 
 monitoring: ## Start it with Prometheus, Alertmanager and Grafana, which watch it
-	$(COMPOSE) --profile monitoring up --build --detach --wait --remove-orphans
-	@echo "Running. Grafana: http://localhost:$${GRAFANA_HOST_PORT:-3000}." \
-		"Prometheus: http://localhost:$${PROMETHEUS_HOST_PORT:-9090}. Stop: make down."
+	@COMPOSE="$(COMPOSE) --profile monitoring" sh deploy/up.sh
+	@echo "Grafana: http://localhost:$${GRAFANA_HOST_PORT:-3000}." \
+		"Prometheus: http://localhost:$${PROMETHEUS_HOST_PORT:-9090}."
 
 failover: setup ## Kill a Spark worker and a broker under load, and count lost alerts
 	REQUIRE_DOCKER=1 FAILOVER_SECONDS=60 $(PY) -m pytest tests/containers/test_failover.py -s

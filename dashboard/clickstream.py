@@ -1,7 +1,7 @@
 """Count what the jobs of the clickstream output, in bounded memory.
 
 The topics hold a record again after a job was killed, so rows and sessions are recognised by their
-identity, the last hundred thousand of them.
+identity, the last thirty thousand of them.
 """
 
 import heapq
@@ -13,7 +13,7 @@ from dashboard.bounded import BoundedDict, RecentIds
 from dashboard.views import ArrivalsView, ClickstreamView, HistogramView
 from events.records import ActionCount, AdAttribution, UserSession, UserTotal
 
-IDS_REMEMBERED = 100_000
+IDS_REMEMBERED = 30_000
 WINDOWS_REMEMBERED = 2_000
 """Windows of action counts whose later records replace the earlier; older ones are final."""
 USERS_REMEMBERED = 20_000

@@ -24,7 +24,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from dashboard.drivers import read_alerting, read_drivers
 from dashboard.hub import Hub
-from dashboard.state import Received
+from dashboard.received import Received
 from events.settings import Settings
 from events.times import now_ms
 from events.topics import (

@@ -155,11 +155,16 @@ class PipelineView(Struct, kw_only=True):
 
 
 class LimitsView(Struct, kw_only=True):
-    """What is left out because the dashboard's memory is bounded, and records it could not read."""
+    """What is left out: because the dashboard's memory is bounded, or because it cannot be read.
+
+    `unreadable` counts records of output topics, which should all be readable. Malformed readings
+    are dead letters, which the jobs report. Of readings the dashboard only sees a sample.
+    """
 
     racks_left_out: int
     incidents_left_out: int
     unreadable: int
+    malformed_readings: int
 
 
 class Update(Struct, kw_only=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import requests
 
-from dashboard.state import FLEET_WINDOWS
+from dashboard.windows import FLEET_WINDOWS
 from demo.comparison import Comparison, Row, compare
 from demo.verdict import Actual
 from events.constants import FLEET_SCOPE

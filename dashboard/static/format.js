@@ -6,7 +6,7 @@ const LANGUAGE = 'en-GB';
 /** Characters that cannot be seen: controls, marks of direction, zero-width ones, line ends. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 /** So many last characters of an id stay when its middle is cut. */
-const END_CHARACTERS = 5;
+const END_CHARACTERS = 4;
 let zone;
 let formats;
 

@@ -73,20 +73,28 @@ function showQueries(list) {
     createQuery, updateQuery);
 }
 
-/** Say what is wrong with the pipeline, a sentence each. */
+/** Say what is wrong with the pipeline, and what is only worth knowing, a sentence each. */
 function showProblems({ drivers = [] }) {
   const missing = store.sections.topics_missing ?? [];
   const sentences = drivers.filter((driver) => !driver.healthy).map((driver) => visible(
     driver.error ?? `The driver with process id ${driver.pid} on ${driver.host} is not healthy.`));
   const alerting = store.stoppedAlerting();
-  if (alerting) sentences.push(visible(`Alerting is not running. ${alerting.error ?? ''}`));
+  if (alerting) {
+    const [first = '', ...rest] = alerting.error ?? '';
+    sentences.push(visible(`Alerting is not running. ${first.toUpperCase()}${rest.join('')}`));
+  }
   if (missing.length > 0) {
     sentences.push(`The broker has no topic ${missing.join(', ')}. Create the topics by `
       + '“python -m broker topics”.');
   }
-  sentences.push(...leftOutTexts(store.sections.limits ?? {}));
+  const limits = store.sections.limits ?? {};
+  sentences.push(...leftOutTexts(limits));
   syncList(byId('problems'), sentences, String, (sentence) => el('li', {},
     el('span', { class: 'mark', 'aria-hidden': 'true' }), el('span', {}, sentence)), () => {});
+  const malformed = limits.malformed_readings ?? 0;
+  setShown(byId('malformed'), malformed > 0);
+  setText(byId('malformed'), `The floor plan leaves out ${plural(malformed, 'malformed reading')} `
+    + 'of the sample that it sees. The job dead_letters reports each one.');
 }
 
 function leftOutTexts({ racks_left_out: racks, incidents_left_out: incidents, unreadable }) {
@@ -94,7 +102,8 @@ function leftOutTexts({ racks_left_out: racks, incidents_left_out: incidents, un
   if (racks > 0) texts.push(`${plural(racks, 'rack')} more than the page can show.`);
   if (incidents > 0) texts.push(`${plural(incidents, 'incident')} more than the page can show.`);
   if (unreadable > 0) {
-    texts.push(`The dashboard could not read ${plural(unreadable, 'record')} of its topics.`);
+    texts.push(`The page leaves out ${plural(unreadable, 'record')} of the output topics, which `
+      + 'cannot be read. Is each program of the same version?');
   }
   return texts;
 }

@@ -1,7 +1,8 @@
-"""Measure what the dashboard's server costs while browsers watch it.
+"""Measure what the dashboard's server costs when it holds all that it keeps, and is watched.
 
-`python -m tests.browser.bench` starts a broker, a replay of 1,000 racks at 5,000 readings/s and the
-server, opens 20 streams, and compares the server's processor time and memory with their limits.
+`python -m tests.browser.bench` starts a broker and the server, and fills all that the server keeps
+up to its limits. Then it starts a replay of 1,000 racks at 5,000 readings/s, opens 20 streams, and
+compares the server's processor time and memory with their limits.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +19,16 @@ import typer
 from confluent_kafka import Consumer, TopicPartition
 
 from broker import server
+from broker.topics import create_topics
 from events import cli
 from events.cli import UserFacingError
+from events.inventory import write_inventory
+from events.times import now_ms
 from events.topics import RACK_READINGS
 from tests.browser.dashboard import RunningDashboard, running_dashboard
-from tests.support import Kafka, eventually, free_port, program
+from tests.browser.full_state import fill, full, held
+from tests.browser.replay import inventory_of
+from tests.support import Kafka, equal_to, eventually, free_port, program
 
 MAX_PROCESSOR_SHARE = 0.15
 MAX_MEMORY_MB = 150.0
@@ -40,18 +47,25 @@ def main(
     warm_up: Annotated[float, typer.Option(help="Seconds before that.")] = 10,
 ) -> None:
     """Measure, and exit with 1 when a limit is exceeded."""
-    with tempfile.TemporaryDirectory(prefix="rackstream-bench-") as folder:
-        broker = server.start(free_port(), Path(folder) / "kafka")
+    with tempfile.TemporaryDirectory(prefix="rackstream-bench-") as name:
+        folder = Path(name)
+        broker = server.start(free_port(), folder / "kafka")
         try:
-            kafka = Kafka(broker.bootstrap, "bench-")
-            inventory = Path(folder) / "inventory.jsonl"
-            with (
-                replaying(kafka, inventory, racks, rate, "--every-window"),
-                running_dashboard(kafka, inventory, home=Path(folder)) as dashboard,
-            ):
-                share, megabytes, received, sent = asyncio.run(
-                    _measure(dashboard, kafka, browsers, warm_up, seconds)
+            kafka, inventory = Kafka(broker.bootstrap, "bench-"), folder / "inventory.jsonl"
+            create_topics(kafka.bootstrap, kafka.prefix)
+            write_inventory(inventory, inventory_of(racks))
+            with running_dashboard(kafka, inventory, home=folder) as dashboard:
+                typer.echo("Filling all that the server keeps ...")
+                # Of readings that were sent before it reads, it reads only the last ones.
+                eventually(dashboard.health, equal_to(HTTPStatus.OK))
+                fill(kafka, inventory_of(racks), now_ms())
+                eventually(
+                    lambda: held(dashboard, inventory_of(racks)), equal_to(full()), timeout_s=120
                 )
+                with replaying(kafka, folder / "replayed.jsonl", racks, rate, "--every-window"):
+                    share, megabytes, received, sent = asyncio.run(
+                        _measure(dashboard, kafka, browsers, warm_up, seconds)
+                    )
         finally:
             broker.stop()
     typer.echo(

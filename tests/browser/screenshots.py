@@ -30,6 +30,8 @@ IMAGES = ROOT / "docs" / "images"
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+LEAST_WINDOWS = 4
+"""A new window begins every five minutes, so that the demo runs for five to ten minutes before."""
 FRAMES, FRAME_MS = 16, 500
 ANIMATION_WIDTH = 640
 COLORS = 96
@@ -47,17 +49,17 @@ def main(
         typer.Option(help="The address of a running dashboard, instead of a demo of its own."),
     ] = None,
 ) -> None:
-    """Run the demo, and take the pictures when racks are in warning and clicks have joined."""
+    """Run the demo, and take the pictures when every part has something to show."""
     path = shutil.which("chromium")
     if path is None:
         raise UserFacingError("chromium is not installed: install it, such as by apt-get.")
     folder.mkdir(parents=True, exist_ok=True)
-    with running_demo(seconds, address) as url, sync_playwright() as playwright:
+    with running_demo(seconds, address) as (url, demo), sync_playwright() as playwright:
         browser = launch(playwright, path)
         page = browser.new_page(viewport=DESKTOP)
         eventually(lambda: is_served(url), timeout_s=120, every_s=0.5)
         page.goto(url)
-        wait_for_something_to_see(page)
+        wait_for_something_to_see(page, demo)
         animate(page, folder / "dashboard.webp")
         take(browser, url, folder)
         browser.close()
@@ -66,10 +68,12 @@ def main(
 
 
 @contextmanager
-def running_demo(seconds: int, address: str | None) -> Iterator[str]:
-    """Yield the dashboard's address, of a demo that runs until the context ends."""
+def running_demo(
+    seconds: int, address: str | None
+) -> Iterator[tuple[str, "subprocess.Popen[bytes] | None"]]:
+    """Yield the dashboard's address and the demo, which runs until the context ends."""
     if address is not None:
-        yield address
+        yield address, None
         return
     port = free_port()
     with tempfile.TemporaryFile() as output:
@@ -84,7 +88,7 @@ def running_demo(seconds: int, address: str | None) -> Iterator[str]:
             stderr=subprocess.STDOUT,
         )
         try:
-            yield f"http://localhost:{port}/"
+            yield f"http://localhost:{port}/", demo
         finally:
             demo.terminate()
             demo.wait()
@@ -98,12 +102,21 @@ def is_served(url: str) -> bool:
         return False
 
 
-def wait_for_something_to_see(page: Page) -> None:
-    """Wait until racks are in warning and clicks have joined, while readings come."""
-    seen = """() => document.querySelectorAll('button.tile[data-state=WARNING]').length > 1
-      && Number(document.querySelector('[data-figure=clicked]')?.dataset.value) > 0
-      && document.querySelectorAll('button.tile[data-stale]').length < 5"""
-    eventually(lambda: page.evaluate(seen), timeout_s=420, every_s=0.5)
+def wait_for_something_to_see(page: Page, demo: "subprocess.Popen[bytes] | None") -> None:
+    """Wait until every part has something to show: racks in warning, closed windows, sessions."""
+    seen = """least => document.querySelectorAll('button.tile[data-state=WARNING]').length > 1
+      && document.querySelectorAll('button.tile[data-stale]').length < 5
+      && document.querySelectorAll('#fleet-windows .range').length >= least
+      && document.querySelectorAll('#signals-table tbody tr').length > 0
+      && ['clicked', 'unclicked', 'sessions', 'totals'].every(name =>
+        Number(document.querySelector(`[data-figure=${name}]`)?.dataset.value) > 0)"""
+
+    def look() -> object:
+        if demo is not None and demo.poll() is not None:
+            raise UserFacingError("the demo has ended: see .rackstream/demo/logs.")
+        return page.evaluate(seen, LEAST_WINDOWS)
+
+    eventually(look, timeout_s=780, every_s=0.5)
 
 
 def take(browser: Browser, url: str, folder: Path) -> None:

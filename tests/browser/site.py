@@ -50,24 +50,9 @@ class Site:
     @contextmanager
     def opened(self, browser: Browser, **options: Any) -> Iterator[Page]:
         """Open the page in a context of its own; fail if it logs an error."""
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        problems: list[str] = []
-
-        def note(message: ConsoleMessage) -> None:
-            if message.type == "error" and not message.text.startswith(FAILED_REQUEST):
-                problems.append(message.text)
-
-        page = context.new_page()
-        page.on("console", note)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        try:
-            page.goto(self.dashboard.url)
-            page.locator("#connection[data-state=live]").wait_for()
+        with opened(browser, self.dashboard.url, **options) as page:
             page.locator(f"button.tile[data-rack={RACKS[-1]}]").wait_for()
             yield page
-            assert problems == []
-        finally:
-            context.close()
 
     def read(self, rack_id: str, temperature_c: float, **changes: str) -> None:
         """Send a reading of a rack; `changes` replace its site or its device type."""
@@ -122,6 +107,28 @@ class Site:
     def start_alerting(self) -> None:
         """Start alerting again after `stop_alerting()`, with its database."""
         self.alerting.enter_context(alerting_program(self.kafka, self.home))
+
+
+@contextmanager
+def opened(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
+    """Open a dashboard's page in a context of its own; fail if it logs an error."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+    problems: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith(FAILED_REQUEST):
+            problems.append(message.text)
+
+    page = context.new_page()
+    page.on("console", note)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    try:
+        page.goto(url)
+        page.locator("#connection[data-state=live]").wait_for()
+        yield page
+        assert problems == []
+    finally:
+        context.close()
 
 
 @contextmanager

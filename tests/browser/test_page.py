@@ -8,6 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
+from events.constants import FLEET_SCOPE
 from events.records import DeadLetter, RackTemperature, encode
 from events.times import now_ms, to_text
 from events.topics import (
@@ -22,6 +23,13 @@ from events.topics import (
     USER_TOTALS,
     Topic,
 )
+from tests.browser.keyboard import (
+    UNREACHED,
+    assert_focus_is_visible,
+    focused_rack,
+    press,
+    reach,
+)
 from tests.browser.site import HOSTILE_RACKS, RACKS, Site, incident, tile
 from tests.builders import START, T0, click, impression
 from tests.support import eventually
@@ -34,12 +42,8 @@ OUTAGE_SEEN_WITHIN_S = 5
 SILENCE_MS = 10_000
 """The server sends every 2 s."""
 LOWEST_THRESHOLD_C = 90
+MOST_ROWS_ON_A_PHONE = 10
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-LEAST_OUTLINE_PX = 2
-OUTLINE_PX = """node => {
-  const style = getComputedStyle(node);
-  return style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth);
-}"""
 INVISIBLE_ON_PAGE = """() => {
   const texts = [document.body.textContent];
   for (const node of document.querySelectorAll('[aria-label], [title]')) {
@@ -91,7 +95,8 @@ def test_an_overheating_rack_is_seen_within_a_second_of_its_alert(site: Site, pa
     seen = page.evaluate("window.seen")
     after_ms = {where: at_ms - appended_ms for where, at_ms in seen.items()}
     assert max(after_ms.values()) <= SEEN_WITHIN_MS, after_ms
-    site.alert(rack_id, "NORMAL")
+    for each in (rack_id, RACKS[1]):
+        site.alert(each, "NORMAL")
     expect(tile(page, rack_id)).to_have_attribute("data-state", "NORMAL", timeout=15_000)
 
 
@@ -115,83 +120,165 @@ def test_what_one_person_does_everybody_sees(site: Site, browser: Browser, page:
     expect(row).to_have_count(0, timeout=15_000)
 
 
-def test_every_action_works_by_keyboard(site: Site, page: Page) -> None:
+def test_every_control_works_by_keyboard(site: Site, page: Page) -> None:
     rack_id = RACKS[3]
     site.read(rack_id, 95.5)
+    site.kafka.send(RACK_TEMPERATURE, [window(FLEET_SCOPE, 70.0)])
+    site.kafka.send(DEAD_LETTERS, [("key", encode(dead_letter(value="x" * 3_000)))])
     row = firing(site, page, rack_id)
     expect(tile(page, rack_id)).to_contain_text("95.5")
 
-    page.locator("#rack-filter").focus()
+    use_header(page)
+    site.read(rack_id, 95.5)  # lest it is stale, and no longer the hottest rack
+    use_floor_plan(page, rack_id)
+    use_incident(page, row, rack_id)
+    use_details(page)
+    use_panel(page, rack_id)
+    assert page.evaluate(UNREACHED) == []
+    site.alert(rack_id, "NORMAL")
+    expect(row).to_have_count(0, timeout=15_000)
+
+
+def use_header(page: Page) -> None:
+    """Skip the header, follow its links, and switch the zone and the theme."""
+    press(page, page.locator(".skip"))
+    assert page.evaluate("document.activeElement.id") == "main"
+    links = page.locator("nav a").all()
+    for link in links:
+        reach(page, link)
+        assert_focus_is_visible(page, link)
+    for link in (links[-1], links[0]):
+        reach(page, link)
+        page.keyboard.press("Enter")
+        assert page.evaluate("location.hash") == link.get_attribute("href")
+    for control, node, attribute in (
+        ("#zone", "#zone", "title"),
+        ("#theme", "html", "data-theme"),
+    ):
+        before = page.locator(node).get_attribute(attribute) or ""
+        press(page, page.locator(control))
+        expect(page.locator(node)).not_to_have_attribute(attribute, before)
+        page.keyboard.press("Space")
+        expect(page.locator(node)).to_have_attribute(attribute, before)
+
+
+def use_floor_plan(page: Page, hot: str) -> None:
+    """Open the hottest rack, filter the racks, and open one by the arrow keys."""
+    shown, panel = page.locator("button.tile:visible"), page.locator("#rack-panel")
+    press(page, page.locator("#hottest"))
+    expect(page.locator("#rack-id")).to_have_text(hot)
+    press(page, page.locator("#rack-close"))
+    expect(panel).to_be_hidden()
+    # The focus goes back to the rack's tile, which no filter hides.
+    assert focused_rack(page) == hot
+    racks = shown.count()
+
+    press(page, page.locator("#rack-filter"), hot[-4:])
+    expect(shown).to_have_count(1)
+    page.keyboard.press("Control+A")
+    page.keyboard.press("Delete")
+    expect(shown).to_have_count(racks)
+    press(page, page.locator("#only-warning"), " ")
+    expect(shown).to_have_count(1)
+    page.keyboard.press("Space")
+    expect(shown).to_have_count(racks)
+
     reach(page, page.locator("button.tile[tabindex='0']"))
     page.keyboard.press("Home")
-    for _ in RACKS:
-        if focused_rack(page) == rack_id:
+    for _ in range(racks):
+        if focused_rack(page) == hot:
             break
         page.keyboard.press("ArrowRight")
-    assert focused_rack(page) == rack_id
-    assert_focus_is_visible(page, tile(page, rack_id))
-    page.keyboard.press("Enter")
-    panel = page.locator("#rack-panel")
+    assert focused_rack(page) == hot
+    press(page, tile(page, hot))
     expect(panel).to_be_visible()
-    expect(page.locator("#rack-id")).to_have_text(rack_id)
-    expect(panel).to_contain_text("95.5")
     assert_focus_is_visible(page, page.locator("#rack-close"))
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
-    assert focused_rack(page) == rack_id
+    assert focused_rack(page) == hot
 
-    for name, status in (
-        ("Acknowledge", "acknowledged"),
-        ("Silence", None),
-        ("1 hour", "silenced"),
-    ):
-        button = row.get_by_role("button", name=name, exact=True)
-        reach(page, button)
-        assert_focus_is_visible(page, button)
-        page.keyboard.press("Enter")
-        if status is not None:
-            expect(row).to_have_attribute("data-status", status)
-    reach(page, row.get_by_role("button", name="Unsilence"))
-    page.keyboard.press("Space")
+
+def use_incident(page: Page, row: Locator, rack_id: str) -> None:
+    """Choose what the list shows; open an incident's rack; acknowledge, silence, unsilence."""
+    resolved, still_open = page.locator("#incident-filter button").all()[::-1]
+    for button in (resolved, still_open):
+        press(page, button)
+        expect(button).to_have_attribute("aria-pressed", "true")
+    press(page, row.get_by_role("button", name=rack_id))
+    expect(page.locator("#rack-id")).to_have_text(rack_id)
+    page.keyboard.press("Escape")
+    press(page, row.get_by_role("button", name="Acknowledge"))
     expect(row).to_have_attribute("data-status", "acknowledged")
-    site.alert(rack_id, "NORMAL")
+    silence, durations = row.get_by_role("button", name="Silence"), row.locator(".durations")
+    press(page, silence)
+    reach(page, durations.locator("button").first)
+    page.keyboard.press("Escape")
+    expect(durations).to_be_hidden()
+    assert silence.evaluate("node => node === document.activeElement")
+    page.keyboard.press("Space")
+    first, *others = durations.locator("button").all()
+    reach(page, first)
+    assert_focus_is_visible(page, first)
+    for duration in others:
+        reach(page, duration)
+    page.keyboard.press("Enter")
+    expect(row).to_have_attribute("data-status", "silenced")
+    press(page, row.get_by_role("button", name="Unsilence"), " ")
+    expect(row).to_have_attribute("data-status", "acknowledged")
 
 
-def focused_rack(page: Page) -> str:
-    """Return the rack whose tile has the focus."""
-    return str(page.evaluate("document.activeElement.dataset.rack"))
+def use_details(page: Page) -> None:
+    """Open the values of each chart, the dead letters with one record, and the counts."""
+    open_all(page, page.locator("#main summary:not(#dead-letters-list *):visible"))
+    first = page.locator("#dead-letters-list > li").first
+    press(page, first.locator("summary"))
+    record = first.locator("pre")
+    expect(record).to_be_visible()
+    before = len(record.inner_text())
+    press(page, first.get_by_role("button"))
+    assert len(record.inner_text()) > before
+    assert_focus_is_visible(page, record)
+    # Those below are reached in the same way.
+    page.locator("#dead-letters > summary").evaluate("node => { node.parentNode.open = false; }")
 
 
-def reach(page: Page, wanted: Locator) -> None:
-    """Press Tab until an element has the focus; it must take less than twice around the page."""
-    for _ in range(200):
-        if wanted.evaluate("node => node === document.activeElement"):
-            return
-        page.keyboard.press("Tab")
-    raise AssertionError("Tab does not reach it")
+def open_all(page: Page, summaries: Locator) -> None:
+    """Open what each of them folds; see that the focus shows on the first."""
+    for number, summary in enumerate(summaries.all()):
+        reach(page, summary)
+        if number == 0:
+            assert_focus_is_visible(page, summary)
+        page.keyboard.press("Enter")
+        expect(summary.locator("..")).to_have_attribute("open", "")
 
 
-def assert_focus_is_visible(page: Page, focused: Locator) -> None:
-    """Compare an element with and without the focus: its outline, and how it looks."""
-    focused.scroll_into_view_if_needed()
-    box = focused.bounding_box()
-    assert box is not None
-    around: Any = {
-        "x": max(0, box["x"] - 6),
-        "y": max(0, box["y"] - 6),
-        "width": box["width"] + 12,
-        "height": box["height"] + 12,
-    }
-    assert focused.evaluate("node => node === document.activeElement")
-    with_focus = page.screenshot(clip=around, animations="disabled")
-    outlined = focused.evaluate(OUTLINE_PX)
-    focused.evaluate("node => node.blur()")
-    without = page.screenshot(clip=around, animations="disabled")
-    # The page lives, so screenshots may differ by themselves; and an outline may be covered.
-    assert focused.evaluate(OUTLINE_PX) == 0
-    assert outlined >= LEAST_OUTLINE_PX
-    focused.evaluate("node => node.focus({focusVisible: true})")
-    assert with_focus != without, "the focus does not show"
+def use_panel(page: Page, rack_id: str) -> None:
+    """Open the evidence of an alert and the values of the charts in the panel of a rack."""
+    tile(page, rack_id).focus()
+    page.keyboard.press("Enter")
+    panel = page.locator("#rack-panel")
+    expect(panel.locator("#rack-alerts > li")).not_to_have_count(0)
+    open_all(page, panel.locator("summary:visible"))
+    expect(panel.locator("#rack-alerts > li").first.get_by_role("region")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+
+
+def test_more_incidents_are_shown_by_keyboard(site: Site, browser: Browser) -> None:
+    racks = [f"more-{number}" for number in range(MOST_ROWS_ON_A_PHONE + 1)]
+    with site.opened(browser, viewport=PHONE) as page:
+        for rack_id in racks:
+            site.alert(rack_id)
+        rows = page.locator("#incidents-list > li")
+        expect(page.locator("[data-figure=incidents]")).to_have_attribute(
+            "data-value", str(len(racks))
+        )
+        expect(rows).to_have_count(MOST_ROWS_ON_A_PHONE)
+        press(page, page.locator("#incidents-more"))
+        expect(rows).to_have_count(len(racks))
+        for rack_id in racks:
+            site.alert(rack_id, "NORMAL")
+        expect(rows).to_have_count(0)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -411,23 +498,33 @@ def test_without_alerting_the_page_says_so_and_calls_nothing_normal(site: Site, 
 
 def test_a_dead_letter_that_is_no_text_is_shown_as_bytes(site: Site, page: Page) -> None:
     value = b"\xff\xfe rack \x00"
-    dead_letter = DeadLetter(
+    record = dead_letter(
         source_topic="<b>rack\u200b-readings",
-        partition=0,
-        offset=1,
-        reason="unreadable",
-        value=None,
         value_base64=base64.b64encode(value).decode(),
         value_size=len(value),
-        error="It is not UTF-8.",
-        seen_time=to_text(now_ms()),
     )
-    site.kafka.send(DEAD_LETTERS, [("key", encode(dead_letter))])
+    site.kafka.send(DEAD_LETTERS, [("key", encode(record))])
     page.locator("#dead-letters > summary").click()
-    row = page.locator("#dead-letters-list > li").first
+    row = page.locator("#dead-letters-list > li").filter(has_text="<b>rack")
     row.locator("summary").click()
     expect(row).to_contain_text("<b>rack⟨U+200B⟩-readings")
     expect(row.locator("pre")).to_have_text("0000  ff fe 20 72 61 63 6b 20 00  .. rack .")
+
+
+def dead_letter(**changes: Any) -> DeadLetter:
+    """Return a dead letter that no earlier one is equal to."""
+    fields: dict[str, Any] = {
+        "source_topic": "rack-readings",
+        "partition": 0,
+        "offset": now_ms(),
+        "reason": "unreadable",
+        "value": None,
+        "value_base64": None,
+        "value_size": 3_000,
+        "error": "It is not UTF-8.",
+        "seen_time": to_text(now_ms()),
+    }
+    return DeadLetter(**fields | changes)
 
 
 def test_a_connection_that_fell_silent_is_opened_again(site: Site, browser: Browser) -> None:

@@ -18,9 +18,10 @@ from dashboard import server as server_module
 from dashboard.app import new_app
 from dashboard.commands import CommandError, CommandPublisher
 from dashboard.hub import Hub
+from dashboard.received import Received
 from dashboard.run_command import listen
 from dashboard.server import new_server
-from dashboard.state import Received, State
+from dashboard.state import State
 from events.cli import UserFacingError
 from events.records import AlertCommand, encode
 from events.settings import Settings

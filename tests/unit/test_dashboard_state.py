@@ -8,16 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from dashboard import state as state_module
-from dashboard.state import (
-    ALERTS_PER_RACK,
-    FLEET_WINDOWS,
-    READINGS_PER_RACK,
-    WINDOWS_PER_RACK,
-    Received,
-    State,
-)
+from dashboard import incidents as incidents_module
+from dashboard import racks as racks_module
+from dashboard.alerts import ALERTS_PER_RACK
+from dashboard.incidents import MAX_TEXT
+from dashboard.racks import READINGS_PER_RACK
+from dashboard.received import Received
+from dashboard.state import State
 from dashboard.views import BrokerView, LimitsView, Update, WindowsView
+from dashboard.windows import FLEET_WINDOWS, WINDOWS_PER_RACK
 from events.records import DeadLetter, Incident, RackTemperature, SignalStatistics, encode
 from events.times import to_text
 from events.topics import (
@@ -101,9 +100,9 @@ def changed_racks(update: Update) -> dict[str, tuple[float | None, str, list[str
 def snapshot_and_unreadable(state: State) -> tuple[bytes, int]:
     """Return a snapshot without its limits, and how many records it says were not readable."""
     snapshot = state.update_since(0, T0)
-    assert isinstance(snapshot.limits, LimitsView)
-    unreadable, snapshot.limits = snapshot.limits.unreadable, msgspec.UNSET
-    return msgspec.json.encode(snapshot), unreadable
+    limits, snapshot.limits = snapshot.limits, msgspec.UNSET
+    assert isinstance(limits, LimitsView)
+    return msgspec.json.encode(snapshot), limits.unreadable + limits.malformed_readings
 
 
 def test_a_new_browser_gets_every_member() -> None:
@@ -204,7 +203,7 @@ def test_a_removed_incident_is_named_to_those_who_have_it() -> None:
 
 
 def test_who_missed_a_forgotten_removal_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "MAX_REMOVED", 2)
+    monkeypatch.setattr(incidents_module, "MAX_REMOVED", 2)
     state = new_state("rack-0001")
     take_incidents(state, [incident(str(number)) for number in range(4)])
     version = state.version
@@ -219,7 +218,7 @@ def test_who_missed_a_forgotten_removal_gets_everything(monkeypatch: pytest.Monk
 def test_too_many_incidents_crowd_out_the_one_that_changed_longest_ago(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 2)
+    monkeypatch.setattr(incidents_module, "MAX_INCIDENTS", 2)
     state = new_state("a")
     take_incidents(state, [incident("a"), incident("b"), incident("a")])
     version = state.version
@@ -230,7 +229,7 @@ def test_too_many_incidents_crowd_out_the_one_that_changed_longest_ago(
 
 
 def test_resolved_incidents_are_crowded_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 2)
+    monkeypatch.setattr(incidents_module, "MAX_INCIDENTS", 2)
     state = new_state()
     take_incidents(state, [incident("a"), incident("b", "resolved"), incident("c")])
     assert [each.subject for each in state.update_since(0, T0).incidents or ()] == ["a", "c"]
@@ -243,7 +242,7 @@ def test_resolved_incidents_are_crowded_out_first(monkeypatch: pytest.MonkeyPatc
 def test_a_rack_whose_open_incident_is_crowded_out_stays_in_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 1)
+    monkeypatch.setattr(incidents_module, "MAX_INCIDENTS", 1)
     state = new_state("a", "b")
     take_incidents(state, [incident("a"), incident("b"), incident("unknown")])
     snapshot = state.update_since(0, T0)
@@ -268,7 +267,7 @@ def test_a_rack_whose_open_incident_is_crowded_out_stays_in_warning(
 def test_an_incident_that_comes_back_is_not_named_as_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(state_module, "MAX_INCIDENTS", 1)
+    monkeypatch.setattr(incidents_module, "MAX_INCIDENTS", 1)
     state = new_state()
     take_incidents(state, [incident("a")])
     version = state.version
@@ -360,7 +359,7 @@ def test_a_reading_with_a_clock_that_is_ahead_is_shown_but_not_in_the_history() 
 
 
 def test_more_racks_than_fit_are_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "MAX_RACKS", 3)
+    monkeypatch.setattr(racks_module, "MAX_RACKS", 3)
     state = new_state("rack-0001")
     records = [received(reading(n, 70.0, f"new-{n % 4}")) for n in range(8)]
     state.apply(RACK_READINGS.name, records)
@@ -456,8 +455,17 @@ def test_browsers_are_told_of_a_record_that_was_not_readable() -> None:
     version = state.version
     state.apply(ALERTS.name, [Received(None, b"{", T0)])
     state.publish_sections(T0 + 1000)
-    limits = state.update_since(version, T0).limits
-    assert limits == LimitsView(racks_left_out=0, incidents_left_out=0, unreadable=1)
+    assert state.update_since(version, T0).limits == LimitsView(
+        racks_left_out=0, incidents_left_out=0, unreadable=1, malformed_readings=0
+    )
+
+
+def test_a_malformed_reading_is_told_apart_from_an_output_that_nobody_can_read() -> None:
+    state = new_state()
+    state.apply(RACK_READINGS.name, [Received(None, b"{", T0)])
+    assert state.update_since(0, T0).limits == LimitsView(
+        racks_left_out=0, incidents_left_out=0, unreadable=0, malformed_readings=1
+    )
 
 
 @pytest.mark.parametrize(
@@ -505,7 +513,7 @@ def test_long_texts_are_cut_and_large_alerts_are_only_counted() -> None:
     state = new_state("rack-0001")
     take_incidents(state, [incident(summary="x" * 50_000, acknowledged_by="y" * 50_000)])
     (kept,) = msgspec.to_builtins(state.update_since(0, T0))["incidents"]
-    assert (len(kept["summary"]), len(kept["acknowledged_by"])) == (1000, 1000)
+    assert (len(kept["summary"]), len(kept["acknowledged_by"])) == (MAX_TEXT, MAX_TEXT)
     large = alert_value(1, subject="rack-0001", summary="x" * 20_000)
     state.apply(ALERTS.name, [Received(b"", large, T0)])
     details = state.rack("rack-0001")

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from dashboard.hub import Hub
-from dashboard.state import Received, State
+from dashboard.received import Received
+from dashboard.state import State
 from demo.dashboard_figures import compare_figures, expected_figures, shown_figures
 from demo.verdict import Actual
 from events.records import DeadLetter, encode

@@ -1,0 +1,178 @@
+"""The demo as people see it: its own scenario, its verdict, and the page at the end."""
+
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import requests
+from playwright.sync_api import Page, sync_playwright
+
+from demo.__main__ import SCENARIO
+from events.catalog import LOST_SIGNAL, RULES, SILENT_SENSOR, SITE_OUTAGE, WEAK_SIGNAL
+from events.topics import EVENT_TOPICS
+from producer.scenario import load_scenario
+from tests.browser.chromium import launch
+from tests.demo import (
+    RunningDemo,
+    alerts_in,
+    first_alert_s,
+    longest_delays,
+    running_demo,
+    table_of,
+)
+from tests.promises import Promises, free_share
+from tests.support import eventually, free_port
+
+pytestmark = [pytest.mark.full, pytest.mark.alone]
+
+DURATION_S = 60
+"""So long, as the rule `lost-signal` decides after its watermark that the signal is back."""
+FIRST_ALERT_WITHIN_S = 30.0
+EVERY_RULE_WITHIN_S = 120.0
+DELAYS_WITHIN_S = {WEAK_SIGNAL: 1.0, LOST_SIGNAL: 5.0, SILENT_SENSOR: 2.0, SITE_OUTAGE: 5.0}
+ROWS = (
+    "input records",
+    *RULES,
+    "dead letters",
+    "rack-temperature windows",
+    "signal statistics",
+    "clicked impressions",
+    "unclicked impressions",
+    "sessions",
+    "user totals",
+    "action counts",
+    "distinct actions",
+    "archived records",
+    "dashboard figures",
+)
+"""Those of the table: one for each rule and each job."""
+FIGURES = {
+    "dead letters": "dead_letters",
+    "clicked impressions": "attributed_clicks",
+    "unclicked impressions": "unclicked",
+    "sessions": "sessions",
+    "user totals": "totals",
+}
+"""The page's figures that count what a row of the table counts."""
+READ_PAGE = """() => {
+  const named = (list, name, value) => Object.fromEntries(
+    [...document.querySelectorAll(list)].map(n => [name(n), Number(value(n).replaceAll(',', ''))]));
+  return {
+    figures: Object.fromEntries([...document.querySelectorAll('[data-figure]')]
+      .map(node => [node.dataset.figure, node.dataset.value])),
+    alerts: named('#alerts-by-rule > li', n => n.querySelector('.bar-name').textContent,
+      n => n.querySelector('.bar-value').textContent),
+    records: named('#topics td[data-topic]', n => n.dataset.topic, n => n.textContent),
+    open: [...document.querySelectorAll('#incidents-list > li.incident')]
+      .map(node => [node.dataset.rule, node.dataset.subject]),
+  };
+}"""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedDemo:
+    """What a demo has printed, what its page showed at the end, and how it went."""
+
+    text: str
+    status: int
+    survivors: int
+    every_rule_s: float
+    page: Mapping[str, Any] | None
+    """None where Chromium is not installed."""
+    free_before: float
+    """The share of a processor that was free before it began."""
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlayedDemo]:
+    """Play the demo's own scenario once, beside a page that is open from its start to its end."""
+    free_before, chromium = free_share(), shutil.which("chromium")
+    options = (f"--duration={DURATION_S}", f"--port={free_port()}")
+    began = time.monotonic()
+    with (
+        running_demo(tmp_path_factory.mktemp("demo"), *options) as running,
+        ExitStack() as stack,
+    ):
+        running.reach(address_of)
+        page = open_page(stack, chromium, address_of(running)) if chromium else None
+        running.reach(lambda _: {alert["rule"] for alert in alerts_in(running.text())} >= {*RULES})
+        every_rule_s = time.monotonic() - began
+        status = running.status()
+        # The page keeps what it was sent last.
+        shown = page.evaluate(READ_PAGE) if page else None
+        survivors = len(running.survivors())
+        yield PlayedDemo(running.text(), status, survivors, every_rule_s, shown, free_before)
+
+
+def address_of(running: RunningDemo) -> str:
+    """Return the address of the page that a demo has printed, empty before it has."""
+    found = re.search(r"^Dashboard: (http://\S+)$", running.text(), re.MULTILINE)
+    return found[1] if found else ""
+
+
+def open_page(stack: ExitStack, chromium: str, address: str) -> Page:
+    """Open the page in a browser that ends with the stack."""
+    page = launch(stack.enter_context(sync_playwright()), chromium).new_page()
+    eventually(lambda: is_served(address), every_s=0.5)
+    page.goto(address)
+    page.locator("#connection[data-state=live]").wait_for()
+    return page
+
+
+def is_served(address: str) -> bool:
+    """Tell whether the page can be opened."""
+    try:
+        return requests.get(address, timeout=5).ok
+    except requests.ConnectionError:
+        return False
+
+
+def test_the_demos_own_scenario_proves_every_rule_and_every_job(
+    played: PlayedDemo, record_property: Any
+) -> None:
+    text = played.text
+    assert played.status == 0, text
+    assert played.survivors == 0
+    assert text.splitlines()[-1].endswith(": 0 missing, 0 wrong.")
+    table = table_of(text)
+    assert tuple(table) == ROWS
+    assert [name for name, (expected, *_) in table.items() if not expected] == []
+    states = {(alert["rule"], alert["state"]) for alert in alerts_in(text)}
+    assert states == {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
+
+    promises = Promises(record_property, lambda: min(played.free_before, free_share()))
+    promises.judge("first alert of make demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
+    promises.judge("every rule of make demo", played.every_rule_s, EVERY_RULE_WITHIN_S)
+    delays = longest_delays(text)
+    for rule, promised_s in DELAYS_WITHIN_S.items():
+        if rule in delays:
+            promises.judge(f"delay of {rule}", delays[rule], promised_s)
+        else:
+            promises.skip(f"delay of {rule}: all alerts were due before the first batch of its job")
+
+
+def test_the_page_shows_the_figures_of_the_truth(played: PlayedDemo, chromium_path: str) -> None:
+    page = played.page
+    assert page is not None, chromium_path
+    assert played.status == 0, played.text
+    table = table_of(played.text)
+    logged, shown = alerts_in(played.text), page["alerts"]
+    shown_by_rule = {name.lower().replace(" ", "-"): count for name, count in shown.items()}
+    # As the truth has them: the demo has compared those that were logged with it.
+    assert shown_by_rule == Counter(alert["rule"] for alert in logged)
+    last = {(alert["rule"], alert["subject"]): alert["state"] for alert in logged}
+    still_open = {incident for incident, state in last.items() if state == "WARNING"}
+    assert {(rule, subject) for rule, subject in page["open"]} == still_open
+    figures = {
+        "input records": sum(page["records"][topic.name] for topic in EVENT_TOPICS),
+        **{name: int(page["figures"][figure]) for name, figure in FIGURES.items()},
+    }
+    assert figures == {name: table[name][0] for name in figures}
+    assert int(page["figures"]["incidents"]) == len(still_open)
+    assert int(page["figures"]["racks"]) == load_scenario(SCENARIO, {}, []).racks
