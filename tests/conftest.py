@@ -47,7 +47,6 @@ LONG_FILES = (
     "test_driver_status.py",
     "test_jobs.py",
     "test_loadtest.py",
-    "test_alerting_transcript.py",
     "test_metrics.py",
     "test_round_trip.py",
 )

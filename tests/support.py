@@ -37,7 +37,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
 FULL_EXAMPLES = 100
 """How many examples Hypothesis draws under the profile `full`, unless a test says otherwise."""
-PAUSE_PER_LOOK, LONGEST_PAUSE_S = 3, 2.0
+PAUSE_PER_LOOK, LONGEST_PAUSE_S = 8, 2.0
 
 
 def examples(full: int) -> settings:

@@ -43,24 +43,24 @@ def checkpoint_path(root: str, identity: Identity) -> str:
     )
 
 
-def open_checkpoint(root: str, identity: Identity, output_folder: str | None = None) -> str:
-    """Return the checkpoint's folder for a query that is about to start.
+def check_checkpoint(root: str, identity: Identity, output_folder: str | None = None) -> None:
+    """Raise `UserFacingError` for a query that may not start from what is there.
 
-    Raises `UserFacingError` when the checkpoint has another fingerprint, or when this job, plan and
-    prefix has one, of any state version, that a previous version of Rackstream wrote. Raises it for
-    a new checkpoint whose query writes files to an `output_folder` that another checkpoint wrote:
-    Spark would skip each batch whose number is in that folder's log.
+    That is a checkpoint with another fingerprint, or one of this job, plan and prefix, of any state
+    version, that a previous version of Rackstream wrote. Also a new checkpoint whose query writes
+    files to an `output_folder` that another checkpoint wrote: Spark would skip each batch whose
+    number is in that folder's log.
 
     Only local folders hold a fingerprint: in object stores the path alone keeps checkpoints apart.
     """
-    path = checkpoint_path(root, identity)
     if "://" in root:
-        return path
+        return
+    path = checkpoint_path(root, identity)
     folder = Path(path)
     file = folder / _FINGERPRINT_FILE
     if file.exists():
         _compare(json.loads(file.read_text(encoding="utf-8")), identity.fingerprint, path)
-        return path
+        return
     for old in sorted(folder.parent.parent.glob(f"*/{folder.name}/{_OLD_FINGERPRINT_FILE}")):
         raise UserFacingError(
             f"the checkpoint {old.parent} was written by a previous version of Rackstream: "
@@ -71,8 +71,19 @@ def open_checkpoint(root: str, identity: Identity, output_folder: str | None = N
             f"{output_folder} was written with another checkpoint than {path}, which is new: "
             "choose another --archive, or the checkpoint root that wrote it."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(identity.fingerprint), encoding="utf-8")
+
+
+def open_checkpoint(root: str, identity: Identity, output_folder: str | None = None) -> str:
+    """Return the checkpoint's folder for a query that is about to start.
+
+    Raises `UserFacingError` where `check_checkpoint` does. A new local folder gets its fingerprint.
+    """
+    check_checkpoint(root, identity, output_folder)
+    path = checkpoint_path(root, identity)
+    file = Path(path) / _FINGERPRINT_FILE
+    if "://" not in root and not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(identity.fingerprint), encoding="utf-8")
     return path
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -100,13 +101,16 @@ def run(
 
     0: available-now has read everything, or SIGTERM arrived. 130: Ctrl-C. Raises `UserFacingError`
     when a job cannot start or a query fails for good. `log` receives one line for each job that
-    starts, and for each query that fails, is started again or ends.
+    starts, and for each query that fails, is started again or ends. A checkpoint that refuses the
+    options is named before Spark starts.
 
     Under available-now a job that reads what another of the jobs writes starts after that one has
     ended, and a query that fails is not started again.
     """
     for one in jobs:
         one.check()
+        for query in _queries_of(one, settings, options):
+            checkpoints.check_checkpoint(options.checkpoint_root, query.identity, query.folder)
     partition_count = _partition_counts(jobs, settings)
     slots = count_slots(jobs, partition_count, options)
     state_partitions = max(1, *(options.state_partitions_for(one.job) for one in jobs))
@@ -264,22 +268,14 @@ def prepare(
 ) -> Iterator[PreparedQuery]:
     """Yield the queries of a job: one for all its sources, or one for each."""
     job, job_options, trigger = configured
-    plan, sources = configured.plan, configured.topics_read
+    plan = configured.plan
     policy = job.watermark_policy(job_options) if job.watermark_policy else "min"
     state_partitions = options.state_partitions_for(job)
     batch = options.batch_for(configured)
 
-    def prepare_query(
-        records: DataFrame,
-        name: str,
-        topics: Sequence[Topic],
-        fingerprint: dict[str, str],
-        folder: str | None = None,
-    ) -> PreparedQuery:
-        identity = checkpoints.Identity(
-            name, plan.name, job.state_version, settings.topic_prefix, fingerprint
-        )
-        path = checkpoints.open_checkpoint(options.checkpoint_root, identity, folder)
+    def prepare_query(records: DataFrame, about: _Query) -> PreparedQuery:
+        name, folder = about.identity.job, about.folder
+        path = checkpoints.open_checkpoint(options.checkpoint_root, about.identity, folder)
         query = kafka_io.QueryOptions(name, path, plan.output_mode(job_options), trigger, batch)
 
         def start() -> StreamingQuery:
@@ -296,13 +292,13 @@ def prepare(
                 raise TypeError(f"{job.name} has neither a sink nor an output folder")
             return kafka_io.write_topic(records, settings, job.sink, query)
 
-        needed = [*topics, *([job.sink] if job.sink else [])]
+        needed = [*about.topics, *([job.sink] if job.sink else [])]
         return PreparedQuery(
             name=name,
             job=job.name,
             trigger=trigger,
             batch=batch,
-            sources=tuple(settings.topic(topic) for topic in topics),
+            sources=tuple(settings.topic(topic) for topic in about.topics),
             topics=frozenset(settings.topic(topic) for topic in needed),
             start=start,
         )
@@ -327,18 +323,42 @@ def prepare(
         counted = observe_left_out(parse(topic), is_left_out, topic.name)
         return parsing.readable(counted, by_event_time=job.by_event_time)
 
+    for about in _queries_of(configured, settings, options):
+        if job.query_per_source:
+            (topic,) = about.topics
+            records = plan.records(parse(topic), topic, job_options)
+        else:
+            records = plan.records(*map(usable, about.topics), job_options)
+        yield prepare_query(records, about)
+
+
+class _Query(NamedTuple):
+    """What is known of a query without Spark: its checkpoint, topics and output folder."""
+
+    identity: checkpoints.Identity
+    topics: tuple[Topic, ...]
+    folder: str | None = None
+
+
+def _queries_of(
+    configured: ConfiguredJob, settings: Settings, options: RunOptions
+) -> Iterator[_Query]:
+    job, job_options, _ = configured
+    plan, topics, prefix = configured.plan, configured.topics_read, settings.topic_prefix
+
+    def identity(name: str, fingerprint: dict[str, str]) -> checkpoints.Identity:
+        return checkpoints.Identity(name, plan.name, job.state_version, prefix, fingerprint)
+
     if not job.query_per_source:
-        records = plan.records(*map(usable, sources), job_options)
-        fingerprint = _fingerprint(configured, state_partitions)
-        yield prepare_query(records, job.name, sources, fingerprint)
+        fingerprint = _fingerprint(configured, options.state_partitions_for(job))
+        yield _Query(identity(job.name, fingerprint), topics)
         return
-    for topic in sources:
+    for topic in topics:
         folder = None
         if job.output_folder:
-            folder = f"{job.output_folder(job_options)}/{settings.topic_prefix}{topic.name}"
-        records = plan.records(parse(topic), topic, job_options)
+            folder = f"{job.output_folder(job_options)}/{prefix}{topic.name}"
         fingerprint = {"folder": folder} if folder else {}
-        yield prepare_query(records, f"{job.name}-{topic.name}", [topic], fingerprint, folder)
+        yield _Query(identity(f"{job.name}-{topic.name}", fingerprint), (topic,), folder)
 
 
 def _fingerprint(configured: ConfiguredJob, state_partitions: int) -> dict[str, str]:

@@ -128,3 +128,4 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
     refused = run(*other, env=clickstream.env)
     assert refused.returncode == 1
     assert "join was left and is now full" in refused.stderr
+    assert "starting Spark" not in refused.stderr

@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -15,23 +17,33 @@ from kafka import KafkaAdminClient
 
 from broker.server import RunningBroker
 from broker.topics import create_topics
+from events.catalog import RACK_OVERHEATING, WEAK_SIGNAL
 from events.inventory import write_inventory
-from events.topics import ALERTS, RACK_READINGS
+from events.rules import Rules, read_rules
+from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS
 from spark_jobs.runtime.runner import JVM_ENDED
 from tests.builders import rack
 from tests.spark.mixed_topic import (
-    expected_racks_in_warning,
+    in_warning,
     mixed_records,
     output_differences,
-    racks_in_warning,
     send,
+    warnings_due,
 )
 from tests.spark.rack_histories import HOT
-from tests.support import Kafka, eventually, program
+from tests.support import Kafka, equal_to, eventually, kill, program
 
 pytestmark = pytest.mark.full
 
 RACK_JOBS = ("overheating", "rack_temperature", "signal_statistics")
+REAL_TIME_JOBS = ("overheating", "weak_signal", "rack_temperature", "signal_statistics")
+SIMPLE_RULES = """
+rules:
+  - {rule: rack-overheating, racks: [rack-2-000, rack-2-001], threshold_c: 100, count: 5,
+     severity: critical}
+  - {rule: rack-overheating, racks: [rack-2-002], threshold_c: 20, severity: warning}
+"""
+"""Rules without memory, which Real-time Mode evaluates."""
 REAL_TIME = "--trigger=real-time"
 # Clocks in the histories are up to an hour wrong; with this watermark no reading is late.
 NONE_LATE = "--watermark=3 days"
@@ -45,22 +57,27 @@ class Pipeline:
         self.root, self.output = folder / "checkpoints", folder / "output.log"
         self.env = kafka.env
         self.thresholds: dict[str, float] = {}
+        self.rules, self.files = Rules(), list[str]()
 
-    def know(self, racks: list[str], threshold_c: float) -> None:
-        """Put racks into the inventory."""
+    def know(self, racks: list[str], threshold_c: float, rules: str = "") -> None:
+        """Put racks into the inventory, and rules into a file."""
+        inventory, rules_file = self.folder / "racks.jsonl", self.folder / "rules.yaml"
         self.thresholds = dict.fromkeys(racks, threshold_c)
-        write_inventory(
-            self.folder / "racks.jsonl", [rack(name, threshold_c=threshold_c) for name in racks]
-        )
+        known = [rack(name, threshold_c=threshold_c) for name in racks]
+        write_inventory(inventory, known)
+        self.files = [f"--inventory={inventory}"]
+        if rules:
+            rules_file.write_text(rules, encoding="utf-8")
+            self.rules = read_rules(rules_file, known)
+            self.files.append(f"--rules={rules_file}")
 
     def command(self, *options: str, jobs: tuple[str, ...] = RACK_JOBS) -> list[str]:
         """Return the command line that runs the jobs here.
 
         Two partitions of state are several, and take fewer workers than the default of four.
         """
-        inventory = [f"--inventory={self.folder / 'racks.jsonl'}"] if self.thresholds else []
         own = (f"--checkpoint-root={self.root}", "--state-partitions=2")
-        return ["spark_jobs", "run", *jobs, *own, *inventory, *options]
+        return ["spark_jobs", "run", *jobs, *own, *self.files, *options]
 
     @contextmanager
     def running(
@@ -110,7 +127,33 @@ class Pipeline:
 
     def wrong(self, jobs: tuple[str, ...] = RACK_JOBS) -> dict[str, list[object]]:
         """Return how the outputs differ from the expected ones; nothing when they are right."""
-        return output_differences(self.kafka, self.thresholds, jobs)
+        return output_differences(self.kafka, self.thresholds, jobs, self.rules)
+
+    def warnings_due(self, jobs: tuple[str, ...]) -> set[tuple[str, str]]:
+        """Return rule and rack where the state must end in `WARNING`."""
+        return warnings_due(self.kafka, self.thresholds, jobs, self.rules)
+
+    def alerts(self) -> list[dict[str, Any]]:
+        """Return the alerts as their topic holds them."""
+        return [json.loads(record.value or b"") for record in self.kafka.read_all(ALERTS)]
+
+    def reasons(self) -> Counter[str]:
+        """Return how many readings were reported as dead letters for each reason."""
+        rows = [json.loads(r.value or b"") for r in self.kafka.read_all(DEAD_LETTERS)]
+        reasons = {
+            (row["partition"], row["offset"]): row["reason"]
+            for row in rows
+            if row["source_topic"] == RACK_READINGS.name
+        }
+        return Counter(reasons.values())
+
+    def add_partition(self) -> None:
+        """Add a partition to the topic of readings."""
+        count = len(self.kafka.partitions(RACK_READINGS)) + 1
+        admin = KafkaAdminClient(bootstrap_servers=self.kafka.bootstrap)
+        admin.create_partitions({self.kafka.name(RACK_READINGS): count})
+        admin.close()
+        eventually(lambda: len(self.kafka.partitions(RACK_READINGS)), equal_to(count))
 
 
 def left_out(progress: Path, query: str) -> int:
@@ -156,63 +199,72 @@ def pipeline(broker: RunningBroker, tmp_path: Path) -> Pipeline:
     return Pipeline(kafka, tmp_path)
 
 
-def test_real_time_is_right_after_kills_at_any_moment_and_stops_in_order(
+def test_real_time_is_right_after_kills_and_new_partitions_and_stops_in_order(
     pipeline: Pipeline,
 ) -> None:
-    contents = mixed_records(2, racks=30, readings=40)
-    pipeline.know([f"rack-2-{number:03d}" for number in range(10)], HOT)
-    part = len(contents) // 3
+    contents = mixed_records(2, racks=30, readings=40, weak=True)
+    pipeline.know([f"rack-2-{number:03d}" for number in range(10)], HOT, SIMPLE_RULES)
+    part = len(contents) // 5
     send(pipeline.kafka, contents[:part])
-    with pipeline.running(REAL_TIME, "--batch-seconds=60", NONE_LATE) as process:
+    long_batch = (REAL_TIME, "--batch-seconds=60", NONE_LATE, "--no-dead-letters")
+    with pipeline.running(*long_batch, jobs=REAL_TIME_JOBS) as process:
         pipeline.until(process, lambda: pipeline.kafka.read_all(ALERTS))
-        kill_tree(process)
+        family = family_of(process)
+        kill(process)
+        none_is_left(family)  # the JVM ends with the program that started it
     assert not pipeline.batches("overheating", "real-time", "commits"), "killed in the first batch"
+    assert pipeline.kafka.read_all(DEAD_LETTERS) == []
     pipeline.undo_the_logs()
 
     send(pipeline.kafka, contents[part : 2 * part])
-    with pipeline.running(REAL_TIME, "--batch-seconds=5", NONE_LATE) as process:
+    progress = pipeline.folder / "progress.jsonl"
+    short_batch = (REAL_TIME, "--batch-seconds=12", NONE_LATE)
+    options = (*short_batch, f"--progress={progress}")
+    with pipeline.running(*options, jobs=REAL_TIME_JOBS) as process:
+        pipeline.until(process, lambda: not pipeline.wrong(REAL_TIME_JOBS))
+        unreadable, future = (pipeline.reasons()[reason] for reason in ("unreadable", "future"))
+        assert unreadable > 0 < future
+        rules_leave_out, windows_leave_out = [unreadable] * 2, [unreadable + future] * 2
         pipeline.until(
-            process, lambda: 1 in pipeline.batches("overheating", "real-time", "commits")
+            process,
+            lambda: (
+                [left_out(progress, job) for job in REAL_TIME_JOBS]
+                == rules_leave_out + windows_leave_out
+            ),
         )
+        before = len(pipeline.kafka.read_all(ALERTS))
+        send(pipeline.kafka, contents[2 * part : 3 * part])
+        pipeline.until(process, lambda: len(pipeline.kafka.read_all(ALERTS)) > before)
         (jvm,) = (one for one in family_of(process) if one.name() == "java")
         jvm.kill()
         assert process.wait(timeout=60) == 1
     *_, last_line = pipeline.output.read_text(encoding="utf-8").splitlines()
     assert last_line == f"spark_jobs: {JVM_ENDED}"
 
-    send(pipeline.kafka, contents[2 * part :])
-    with pipeline.running(REAL_TIME, "--batch-seconds=5", NONE_LATE) as process:
-        pipeline.until(process, lambda: not pipeline.wrong())
+    send(pipeline.kafka, contents[3 * part : 4 * part])
+    with pipeline.running(*short_batch, jobs=REAL_TIME_JOBS) as process:
+        pipeline.until(process, lambda: not pipeline.wrong(REAL_TIME_JOBS))
+        pipeline.add_partition()
+        send(pipeline.kafka, contents[4 * part :])
+        partitions = {record.partition for record in pipeline.kafka.read_all(RACK_READINGS)}
+        assert partitions == pipeline.kafka.partitions(RACK_READINGS)
+        due = pipeline.warnings_due(REAL_TIME_JOBS)
+        assert {rule for rule, _ in due} == {RACK_OVERHEATING, WEAK_SIGNAL}
+        assert len(due) > 5
+        pipeline.until(process, lambda: in_warning(pipeline.alerts()) == due)
+        pipeline.until(
+            process, lambda: not pipeline.wrong(("rack_temperature", "signal_statistics"))
+        )
+        assert in_warning(pipeline.alerts()) == due
         family = family_of(process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=15) == 0
         none_is_left(family)
-    assert "Traceback" not in pipeline.output.read_text(encoding="utf-8")
-    assert pipeline.wrong() == {}
-
-
-def test_partitions_added_to_many_leave_every_rack_in_its_right_state(
-    broker: RunningBroker, tmp_path: Path
-) -> None:
-    kafka = Kafka(broker.bootstrap, f"wide-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
-    create_topics(kafka.bootstrap, kafka.prefix, partitions={RACK_READINGS.name: 16})
-    pipeline, jobs = Pipeline(kafka, tmp_path), ("overheating",)
-    contents = mixed_records(4, racks=60, readings=30)
-    half = len(contents) // 2
-    send(kafka, contents[:half])
-    with pipeline.running("--batch-seconds=5", jobs=jobs) as process:
-        pipeline.until(process, lambda: not pipeline.wrong(jobs))
-        admin = KafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-        admin.create_partitions({kafka.name(RACK_READINGS): 18})
-        admin.close()
-        eventually(lambda: len(kafka.partitions(RACK_READINGS)), lambda count: count == 18)
-        send(kafka, contents[half:])
-        assert {record.partition for record in kafka.read_all(RACK_READINGS)} == set(range(18))
-        expected = expected_racks_in_warning(kafka)
-        assert len(expected) > 5
-        pipeline.until(process, lambda: racks_in_warning(kafka) == expected)
-        family = family_of(process)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=15) == 130
-        none_is_left(family)
-    assert "Traceback" not in pipeline.output.read_text(encoding="utf-8")
+    output = pipeline.output.read_text(encoding="utf-8")
+    assert "Traceback" not in output
+    assert "overheating (real-time)" in output
+    severities = Counter((row["rule"], row["severity"]) for row in pipeline.alerts())
+    assert {severity for rule, severity in severities if rule == RACK_OVERHEATING} == {
+        "critical", "error", "warning", "info",
+    }  # fmt: skip
+    assert severities[WEAK_SIGNAL, "error"] > 40

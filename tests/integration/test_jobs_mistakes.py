@@ -1,15 +1,20 @@
 """A user who starts jobs wrongly reads one sentence, without a stack trace; exit status 1."""
 
 import socket
+import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from events import cli
+from spark_jobs.__main__ import app
 from tests.support import Kafka, free_port, run
 
 pytestmark = pytest.mark.full
 
+Command = Callable[..., tuple[object, str, str]]
 RUN = ("spark_jobs", "run", "rack_temperature", "--trigger=available-now")
 
 
@@ -17,9 +22,29 @@ def complaint(*options: str, env: dict[str, str]) -> str:
     """Return the one line on standard error of jobs that do not start."""
     done = run(*RUN, *options, env=env)
     assert done.returncode == 1, done.stderr
-    lines = [line for line in done.stderr.splitlines() if line != "starting Spark ..."]
-    assert len(lines) == 1, done.stderr
+    return only_line(done.stderr)
+
+
+def only_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line != "starting Spark ..."]
+    assert len(lines) == 1, text
     return lines[0]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return a function that runs a command line here, where all modules are loaded already.
+
+    It returns the exit status, the standard output and the standard error.
+    """
+
+    def run_here(*words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", list(words))
+        with pytest.raises(SystemExit) as end:
+            cli.run(app, "spark_jobs")
+        return end.value.code, *capsys.readouterr()
+
+    return run_here
 
 
 def test_no_broker_is_named_within_seconds() -> None:
@@ -86,16 +111,19 @@ def test_a_missing_topic_is_named_with_the_command_that_makes_it(topics: Kafka) 
     ],
 )
 def test_a_wrong_command_line_is_refused_before_anything_starts(
-    options: list[str], sentence: str
+    command: Command, monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
 ) -> None:
-    assert complaint(*options, env={"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}).startswith(sentence)
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    status, _, stderr = command(*RUN, *options)
+    assert status == 1
+    assert only_line(stderr).startswith(sentence)
 
 
-def test_a_trigger_that_does_not_exist_is_wrong_usage() -> None:
-    done = run("spark_jobs", "run", "overheating", "--trigger=sometimes")
-    assert done.returncode == 2
-    assert "sometimes" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_trigger_that_does_not_exist_is_wrong_usage(command: Command) -> None:
+    status, _, stderr = command("spark_jobs", "run", "overheating", "--trigger=sometimes")
+    assert status == 2
+    assert "sometimes" in stderr
+    assert "Traceback" not in stderr
 
 
 @pytest.mark.parametrize(
@@ -119,10 +147,10 @@ def test_what_spark_or_the_disk_refuses_is_one_sentence_too(
     assert complaint(root, option, env=topics.env).startswith(sentence)
 
 
-def test_the_list_names_every_job_with_its_topics_and_its_question() -> None:
-    done = run("spark_jobs", "list")
-    assert done.returncode == 0, done.stderr
-    assert [line.split("  ") for line in done.stdout.splitlines()][:2] == [
+def test_the_list_names_every_job_with_its_topics_and_its_question(command: Command) -> None:
+    status, stdout, stderr = command("spark_jobs", "list")
+    assert status == 0, stderr
+    assert [line.split("  ") for line in stdout.splitlines()][:2] == [
         [
             "rack_temperature",
             "rack-readings -> rack-temperature",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import uuid
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,18 @@ from kafka import KafkaConsumer, TopicPartition
 from broker.server import RunningBroker
 from broker.topics import create_topics
 from events import catalog
-from events.catalog import RACK_OVERHEATING, WEAK_SIGNAL
 from events.inventory import read_inventory
 from events.records import InventoryRack, RackReading
 from events.rules import LostSignal, Overheating, SilentSensor, SiteOutage, WeakSignal, read_rules
 from events.times import to_ms
-from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS
+from events.topics import ALERTS, RACK_READINGS
 from producer.expected.oracles.lost_signal import lost_signal_alerts
 from producer.expected.oracles.overheating import overheating_alerts
 from producer.expected.oracles.rule_lookup import rule_lookup
 from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
-from tests.integration.test_jobs import Pipeline, family_of, left_out, none_is_left
+from tests.integration.test_jobs import Pipeline, family_of, none_is_left
 from tests.spark.rack_histories import alerts_by_id, stable_fields
 from tests.support import Kafka, eventually, kill, program, run
 
@@ -33,7 +33,6 @@ pytestmark = pytest.mark.full
 
 Row = dict[str, Any]
 WATERMARK_S = 12
-MALFORMED = b"{"
 """Short, so that most windows of a short run are closed; longer than any reading here is late."""
 RACK_JOBS = ("overheating", "weak_signal", "lost_signal", "silent_sensor")
 SCENARIO = """
@@ -62,12 +61,6 @@ rules:
   - {rule: silent-sensor, after_s: 4}
   - {rule: rack-overheating, rising: 2, critical_after_s: 1}
 """
-SIMPLE_RULES = """
-rules:
-  - {rule: rack-overheating, racks: [rack-0001, rack-0002], count: 5, severity: critical}
-  - {rule: rack-overheating, racks: [rack-0003], threshold_c: 20, severity: warning}
-"""
-"""Rules without memory, which Real-time Mode evaluates."""
 
 
 class Rules:
@@ -152,6 +145,9 @@ def test_the_rules_hold_through_kills_and_in_a_replay(
         with pipeline.running("--trigger=micro-batch", *given, jobs=RACK_JOBS) as process:
             eventually(producer.poll, lambda status: status == 0, timeout_s=120)
             pipeline.until(process, lambda: rules.wrong() == ([], []))
+            family = family_of(process)
+            assert kill(process, signal.SIGINT) == 130
+            none_is_left(family)
 
     sure, _ = rules.due()
     changes = {(row["rule"], row["state"]) for row in sure.values()}
@@ -168,65 +164,6 @@ def test_the_rules_hold_through_kills_and_in_a_replay(
     assert {row["state"] for row in due.values()} == {"WARNING", "NORMAL"}
     assert found == due
     alerts_are_cloud_events(kafka)
-
-
-def test_rules_are_right_in_real_time_and_through_a_kill(
-    broker: RunningBroker, tmp_path: Path
-) -> None:
-    kafka = Kafka(broker.bootstrap, f"real-time-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
-    create_topics(kafka.bootstrap, kafka.prefix)
-    pipeline, jobs = Pipeline(kafka, tmp_path), ("overheating", "weak_signal")
-    inventory, rules_file = tmp_path / "racks.jsonl", tmp_path / "rules.yaml"
-    rules_file.write_text(SIMPLE_RULES, encoding="utf-8")
-    faults = (
-        "overheating=[rack-0001,rack-0002,rack-0003,rack-0004],start_s=0,length_s=7,every_s=14",
-        "weak-signal=4,start_s=0,length_s=3,every_s=5",
-        "duplicate=0.05",
-        "out-of-order=0.05",
-    )
-    load = ("--racks=12", "--rate=max", "--count=3000", *(f"--fault={f}" for f in faults))
-
-    def due() -> dict[str, Row]:
-        rules = Rules(kafka, tmp_path)
-        readings = [
-            msgspec.json.decode(record.value or b"", type=RackReading)
-            for record in kafka.read_all(RACK_READINGS)
-            if record.value != MALFORMED
-        ]
-        racks = {rack.rack_id: rack for rack in rules.inventory}
-        overheating = overheating_alerts(readings, rule_lookup(Overheating, rules.rules, racks))
-        return alerts_by_id([*overheating, *weak_signal_alerts(readings, lambda _: WeakSignal())])
-
-    def found() -> dict[str, Row]:
-        return alerts_by_id(json.loads(record.value or b"") for record in kafka.read_all(ALERTS))
-
-    progress = tmp_path / "progress.jsonl"
-
-    def counted() -> list[int]:
-        return [left_out(progress, job) for job in jobs]
-
-    kafka.send(RACK_READINGS, [("rack-0001", MALFORMED)] * 3)
-    for batch, more in ((60, f"--inventory={inventory}"), (5, "--seed=2")):
-        assert run("producer", "run", *load, more, env=kafka.env).returncode == 0
-        options = (
-            *("--trigger=real-time", f"--batch-seconds={batch}", "--no-dead-letters"),
-            *(f"--inventory={inventory}", f"--rules={rules_file}", f"--progress={progress}"),
-        )
-        with pipeline.running(*options, jobs=jobs) as process:
-            pipeline.until(process, lambda: found() == due())
-            if batch == 60:
-                family = family_of(process)
-                kill(process)
-                none_is_left(family)  # the JVM ends with the program that started it
-            else:  # nobody reports the malformed records, but each job counts them
-                pipeline.until(process, lambda: counted() == [3, 3])
-    assert kafka.read_all(DEAD_LETTERS) == []
-    severities = {(row["rule"], row["severity"]) for row in due().values()}
-    assert {severity for rule, severity in severities if rule == RACK_OVERHEATING} == {
-        "critical", "error", "warning", "info",
-    }  # fmt: skip
-    assert len([row for row in due().values() if row["rule"] == WEAK_SIGNAL]) > 40
-    assert "overheating (real-time)" in pipeline.output.read_text(encoding="utf-8")
 
 
 def alerts_are_cloud_events(kafka: Kafka) -> None:

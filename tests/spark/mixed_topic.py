@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from random import Random
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from events.records import RackReading, encode
+from events.rules import Overheating, Rules, WeakSignal
 from events.times import now_ms, to_ms
 from events.topics import (
     ALERTS,
@@ -22,12 +23,15 @@ from events.topics import (
 )
 from producer.expected.oracles.overheating import overheating_alerts
 from producer.expected.oracles.rack_temperature import temperature_windows
+from producer.expected.oracles.rule_lookup import rule_lookup
 from producer.expected.oracles.signal_statistics import signal_statistics
-from tests.builders import rules_by_threshold
+from producer.expected.oracles.weak_signal import weak_signal_alerts
+from tests.builders import rack
 from tests.spark.rack_histories import alerts_by_id, deliveries, interleaved, stable_fields
 from tests.support import Kafka, Record
 
 KeyedValue = tuple[bytes | None, bytes | None]
+NO_RULES = Rules()
 DEAD_LETTER_BYTES = 65_536
 BROKER_LIMIT_BYTES = 1_048_588
 _FIVE_MINUTES_MS, _THREE_HOURS_MS = 300_000, 3 * 3_600_000
@@ -46,14 +50,17 @@ BAD_VALUES: list[bytes | None] = [
 ]
 
 
-def mixed_records(seed: int, racks: int, readings: int) -> list[KeyedValue]:
-    """Return keys and values: the mixed histories of racks, with unreadable values among them."""
+def mixed_records(seed: int, racks: int, readings: int, *, weak: bool = False) -> list[KeyedValue]:
+    """Return keys and values: the mixed histories of racks, with unreadable values among them.
+
+    No signal is weak, unless `weak` says that some are.
+    """
     random = Random(seed)
     start_ms = now_ms() - _THREE_HOURS_MS
     names = [f"rack-{seed}-{number:03d}" for number in range(racks)]
     histories = [deliveries(random, name, readings, start_ms) for name in names]
     for each in chain.from_iterable(histories):
-        each.signal_strength = 0.4 + each.sequence % 6 / 10  # never weak
+        each.signal_strength = (0.1 if weak else 0.4) + each.sequence % 6 / 10
     found: list[KeyedValue] = [
         (r.rack_id.encode(), encode(r)) for r in interleaved(random, histories)
     ]
@@ -86,7 +93,7 @@ def send(kafka: Kafka, records: Iterable[KeyedValue]) -> None:
 
 
 def output_differences(
-    kafka: Kafka, thresholds: dict[str, float], jobs: Sequence[str]
+    kafka: Kafka, thresholds: dict[str, float], jobs: Sequence[str], rules: Rules = NO_RULES
 ) -> dict[str, list[Any]]:
     """Compare the jobs' outputs with the expected ones; return the keys that are missing or wrong.
 
@@ -105,10 +112,8 @@ def output_differences(
     names = ("alerts", "dead letters", "windows", "statistics")
     expected: dict[str, dict[Any, Any]] = {name: {} for name in names}
     found: dict[str, dict[Any, Any]] = {name: {} for name in names}
-    if "overheating" in jobs:
-        alerts = overheating_alerts(
-            [reading for _, reading in readings], rules_by_threshold(thresholds)
-        )
+    if rule_jobs := {"overheating", "weak_signal"}.intersection(jobs):
+        alerts = _expected_alerts([one for _, one in readings], thresholds, rules, rule_jobs)
         expected["alerts"] = {alert["alert_id"]: stable_fields(alert) for alert in alerts}
         found["alerts"] = alerts_by_id(_json(record) for record in kafka.read_all(ALERTS))
     if "rack_temperature" in jobs:
@@ -153,19 +158,35 @@ def output_differences(
     return result
 
 
-def racks_in_warning(kafka: Kafka) -> set[str]:
-    """Return the racks whose last alert is a `WARNING`."""
-    last = {alert["subject"]: alert["state"] for alert in map(_json, kafka.read_all(ALERTS))}
-    return {rack for rack, state in last.items() if state == "WARNING"}
+def in_warning(alerts: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
+    """Return rule and rack where the last alert is a `WARNING`."""
+    last = {(alert["rule"], alert["subject"]): alert["state"] for alert in alerts}
+    return {about for about, state in last.items() if state == "WARNING"}
 
 
-def expected_racks_in_warning(kafka: Kafka) -> set[str]:
-    """Return the racks that the oracle says end in `WARNING`."""
+def warnings_due(
+    kafka: Kafka, thresholds: dict[str, float], jobs: Collection[str], rules: Rules = NO_RULES
+) -> set[tuple[str, str]]:
+    """Return rule and rack where the oracles say that the state ends in `WARNING`."""
     readings = [
         reading for record in kafka.read_all(RACK_READINGS) if (reading := _reading(record))
     ]
-    last = {alert["subject"]: alert["state"] for alert in overheating_alerts(readings)}
-    return {rack for rack, state in last.items() if state == "WARNING"}
+    return in_warning(_expected_alerts(readings, thresholds, rules, jobs))
+
+
+def _expected_alerts(
+    readings: Sequence[RackReading],
+    thresholds: dict[str, float],
+    rules: Rules,
+    jobs: Collection[str],
+) -> list[dict[str, Any]]:
+    racks = {name: rack(name, threshold_c=degrees) for name, degrees in thresholds.items()}
+    alerts = []
+    if "overheating" in jobs:
+        alerts += overheating_alerts(readings, rule_lookup(Overheating, rules, racks))
+    if "weak_signal" in jobs:
+        alerts += weak_signal_alerts(readings, rule_lookup(WeakSignal, rules, racks))
+    return alerts
 
 
 def _json(record: Record) -> dict[str, Any]:

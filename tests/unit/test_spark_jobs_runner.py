@@ -19,6 +19,7 @@ from events.records import InventoryRack
 from events.rules import Overheating, Rules
 from events.settings import Settings
 from events.topics import AD_CLICKS, AD_IMPRESSIONS, ALL, RACK_READINGS, USER_ACTIONS
+from spark_jobs.clickstream import user_sessions
 from spark_jobs.registry import JOBS
 from spark_jobs.rules.framework.bucketed_readings import BUCKETS
 from spark_jobs.runtime import runner
@@ -263,6 +264,29 @@ def test_slots_follow_the_partitions_of_the_broker(monkeypatch: pytest.MonkeyPat
             runner.run(jobs, settings, RunOptions(), lambda _: None)
     # Each partition has a reader of weak_signal and a reader of dead_letters.
     assert slots[1] - slots[0] == 2 * 2 * RACK_READINGS.partitions
+
+
+def test_other_options_than_the_checkpoints_are_refused_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = Settings()
+    counts = {settings.topic(topic): topic.partitions for topic in ALL}
+    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
+    monkeypatch.setattr(runner, "new_session", Mock(side_effect=StartReachedError))
+    root = RunOptions(checkpoint_root=str(tmp_path))
+
+    def start(job: ConfiguredJob, options: RunOptions = root) -> None:
+        runner.run([job], settings, options, lambda _: None)
+
+    usual = configured("user_sessions")
+    for query in runner._queries_of(usual, settings, root):
+        open_checkpoint(str(tmp_path), query.identity, query.folder)
+    with pytest.raises(StartReachedError):
+        start(usual)
+    with pytest.raises(UserFacingError, match="state_partitions was 4 and is now 8"):
+        start(usual, replace(root, state_partitions=8))
+    with pytest.raises(UserFacingError, match="gap was 30 minutes and is now 1 hour"):
+        start(configured("user_sessions", None, user_sessions.Options(gap="1 hour")))
 
 
 @pytest.mark.parametrize("trigger", [Trigger.AVAILABLE_NOW, Trigger.MICRO_BATCH], ids=str)

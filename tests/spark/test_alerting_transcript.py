@@ -5,9 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from events.records import RackReading, encode
-from events.topics import ALERTS, RACK_READINGS
+from events.records import RackReading
+from events.topics import ALERTS
+from spark_jobs.rules.overheating.job import JOB
+from spark_jobs.runtime.parsing import readable
+from spark_jobs.runtime.parsing.strict import parse
+from spark_jobs.runtime.triggers import Trigger
+from tests.spark.kafka_tables import readings_table
 from tests.support import ROOT, Kafka, run
 from tests.unit.test_alerting_channels import Receiver, serving
 
@@ -54,6 +60,14 @@ def readings(rack_id: str) -> list[RackReading]:
     ]
 
 
+def alerts_of(spark: SparkSession, history: list[RackReading]) -> list[tuple[str, bytes]]:
+    """Return key and value of the alerts that the job overheating writes."""
+    plan = JOB.plans[Trigger.REAL_TIME]
+    records = readable(parse(readings_table(spark, history), RackReading))
+    rows = plan.records(records, JOB.options()).collect()
+    return [(row["key"], row["value"].encode()) for row in rows]
+
+
 def without_times(text: str) -> list[list[str]]:
     """Return each line's columns, with durations and times of the commands replaced."""
     text = re.sub(r"\b(\d+[dhms])+\b", "DURATION", text)
@@ -62,7 +76,7 @@ def without_times(text: str) -> list[list[str]]:
 
 
 def test_the_documented_transcript_is_what_the_programs_print(
-    topics: Kafka, receiver: Receiver, tmp_path: Path
+    spark: SparkSession, topics: Kafka, receiver: Receiver, tmp_path: Path
 ) -> None:
     env = topics.env | {
         "ALERTING_DATABASE": str(tmp_path / "db"),
@@ -74,14 +88,9 @@ def test_the_documented_transcript_is_what_the_programs_print(
         done = run("alerting", "run", "--idle-exit=1", "--group-wait=0", env=env)
         assert done.returncode == 0, done.stderr
 
-    for rack_id in RACKS:
-        topics.send(RACK_READINGS, [(rack_id, encode(each)) for each in readings(rack_id)])
-    checkpoints = f"--checkpoint-root={tmp_path / 'checkpoints'}"
-    job = ("spark_jobs", "run", "overheating", "--trigger=available-now", checkpoints)
-    done = run(*job, env=env)
-    assert done.returncode == 0, done.stderr
-    alerts = topics.read_all(ALERTS)
-    topics.send(ALERTS, [(each.key, each.value) for each in alerts if each.key == b"rack-0007"])
+    alerts = alerts_of(spark, [each for rack_id in RACKS for each in readings(rack_id)])
+    topics.send(ALERTS, alerts)
+    topics.send(ALERTS, [(key, value) for key, value in alerts if key == "rack-0007"])
     assert len(TRANSCRIPT) >= 5
     for command, expected in TRANSCRIPT:
         read_topics()
