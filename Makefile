@@ -31,8 +31,8 @@ test: setup ## Run the quick tier of the tests (5 minutes on two processors)
 	$(PY) -m pytest -m "not full and alone"
 
 test-rest: setup ## Run the tests that the quick tier leaves out
-	$(PY) -m pytest -m "full and not alone" --durations=12 $(FILES_AT_A_TIME)=3
-	$(PY) -m pytest -m "full and alone" --durations=12
+	$(PY) -m pytest -m "full and not alone" $(FILES_AT_A_TIME)=3
+	$(PY) -m pytest -m "full and alone"
 
 test-all: export HYPOTHESIS_PROFILE = full
 test-all: test test-rest ## Run every test that this machine can run, each once
