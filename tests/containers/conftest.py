@@ -58,11 +58,10 @@ def stack(
 ) -> Iterator[Stack]:
     """Return a Compose project of the test's own, on free ports; remove it afterwards.
 
-    `@pytest.mark.profiles(...)` names the profiles to switch on, and with `also=` a file that
-    overrides parts of the Compose file.
+    `@pytest.mark.profiles(...)` names the profiles to switch on.
     """
     marker = request.node.get_closest_marker("profiles")
-    stack = Stack(tmp_path, marker.args, **marker.kwargs) if marker else Stack(tmp_path, ())
+    stack = Stack(tmp_path, marker.args if marker else ())
     for name, value in stack.env.items():
         monkeypatch.setenv(name, value)
     try:

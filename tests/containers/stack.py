@@ -37,18 +37,15 @@ PORTS = (
 
 
 class Stack:
-    """One project. Its name and its ports are its own, so that it meets no other that runs here.
+    """One project. Its name and its ports are its own, so that it meets no other that runs here."""
 
-    `also` is a file that overrides parts of the Compose file.
-    """
-
-    def __init__(self, folder: Path, profiles: Iterable[str], also: str = "") -> None:
+    def __init__(self, folder: Path, profiles: Iterable[str]) -> None:
         self.folder = folder
         self.env = {name: str(free_port()) for name in PORTS}
         self.env["COMPOSE_PROJECT_NAME"] = f"rackstream-test-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self.compose = DockerCompose(
             ROOT,
-            compose_file_name=["docker-compose.yml", *([also] if also else [])],
+            compose_file_name="docker-compose.yml",
             profiles=list(profiles),
         )
 
