@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import FloatRect, Locator, Page
+
+from tests.support import eventually
 
 LEAST_OUTLINE_PX = 2
 OUTLINE_PX = """node => {
@@ -52,11 +54,23 @@ def reach(page: Page, wanted: Locator) -> None:
     raise AssertionError("Tab does not reach it")
 
 
+def at_rest(node: Locator) -> FloatRect:
+    """Return where an element is, once it has stopped moving, as the panel does while it fills."""
+    seen: list[FloatRect | None] = [None]
+
+    def same_again() -> FloatRect | None:
+        seen.append(node.bounding_box())
+        return seen[-1] if seen[-1] == seen[-2] else None
+
+    box = eventually(same_again, timeout_s=10, every_s=0.1)
+    assert box is not None
+    return box
+
+
 def assert_focus_is_visible(page: Page, focused: Locator) -> None:
     """Compare an element with and without the focus: its outline, and how it looks."""
     focused.scroll_into_view_if_needed()
-    box = focused.bounding_box()
-    assert box is not None
+    box = at_rest(focused)
     around: Any = {
         "x": max(0, box["x"] - 6),
         "y": max(0, box["y"] - 6),
