@@ -1,10 +1,12 @@
 """The commands `run`, which serves the page, and `health`, which asks it whether it works."""
 
 import asyncio
+import ctypes
 import errno
 import http.client
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +28,9 @@ from events.times import now_ms
 LOOPBACK = "127.0.0.1"
 SEND_BUFFER_BYTES = 65_536
 """Per connection in the kernel, which by default keeps megabytes for a browser that never reads."""
+
+M_ARENA_MAX = -8
+"""The number of this option in glibc's `malloc.h`."""
 
 app = typer.Typer()
 
@@ -66,11 +71,22 @@ def run(
     It has no login: whoever reaches it can read everything, and acknowledge and silence alerts.
     See docs/dashboard.md.
     """
+    _share_freed_memory()
     shared = settings.load()
     racks = read_inventory(inventory) if inventory else []
     with listen(host, port) as listener:
         hub = Hub(State(shared.kafka_bootstrap_servers, racks, now_ms()))
         asyncio.run(serve(shared, hub, listener, allow_host or ()))
+
+
+def _share_freed_memory() -> None:
+    """Let all threads use the memory that one has freed.
+
+    glibc otherwise gives each thread an arena of its own: with full state 230 MB instead of 139.
+    Other C libraries have no `mallopt`.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 async def serve(
