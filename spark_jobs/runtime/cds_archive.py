@@ -40,7 +40,7 @@ def archive_path(config: settings.JarsSettings) -> Path:
     release = program.parent.parent / "release"
     words = release.read_text(encoding="utf-8") if release.exists() else ""
     jars = Path(pyspark.__path__[0]) / "jars"
-    installed = max((jar.stat().st_mtime_ns for jar in jars.iterdir()), default=0)
+    installed = max((jar.stat().st_mtime_ns for jar in jars.glob("*.jar")), default=0)
     made_by = _hash(str(program), words, version("pyspark"), str(installed))
     return config.jars_dir / f"spark-classes-{_hash(sys.prefix)}-{made_by}.jsa"
 
