@@ -17,6 +17,22 @@ from events import settings
 from events.catalog import RULES
 from tests.support import ROOT, eventually, free_port
 
+VERDICT_ROWS = (
+    "input records",
+    *RULES,
+    "dead letters",
+    "rack-temperature windows",
+    "signal statistics",
+    "clicked impressions",
+    "unclicked impressions",
+    "sessions",
+    "user totals",
+    "action counts",
+    "distinct actions",
+    "archived records",
+)
+"""The rows of a verdict on all jobs, in its order."""
+
 
 @dataclass
 class RunningDemo:

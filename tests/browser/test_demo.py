@@ -19,6 +19,7 @@ from events.topics import EVENT_TOPICS
 from producer.scenario import load_scenario
 from tests.browser.chromium import launch
 from tests.demo import (
+    VERDICT_ROWS,
     RunningDemo,
     alerts_in,
     first_alert_s,
@@ -40,22 +41,6 @@ WEAK_SIGNAL_WITHIN_S = 1.0
 
 Beside the clickstream's jobs two processors are not enough for their bounds.
 """
-ROWS = (
-    "input records",
-    *RULES,
-    "dead letters",
-    "rack-temperature windows",
-    "signal statistics",
-    "clicked impressions",
-    "unclicked impressions",
-    "sessions",
-    "user totals",
-    "action counts",
-    "distinct actions",
-    "archived records",
-    "dashboard figures",
-)
-"""Those of the table: one for each rule and each job."""
 FIGURES = {
     "dead letters": "dead_letters",
     "clicked impressions": "attributed_clicks",
@@ -145,7 +130,7 @@ def test_the_demos_own_scenario_proves_every_rule_and_every_job(
     assert played.survivors == 0
     assert text.splitlines()[-1].endswith(": 0 missing, 0 wrong.")
     table = table_of(text)
-    assert tuple(table) == ROWS
+    assert tuple(table) == (*VERDICT_ROWS, "dashboard figures")
     assert [name for name, (expected, *_) in table.items() if not expected] == []
     states = {(alert["rule"], alert["state"]) for alert in alerts_in(text)}
     assert states == {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
