@@ -24,7 +24,7 @@ MOST_PER_FRAME_MS = 16.0
 MOST_GROWTH = 0.10
 SECONDS = float(os.environ.get("DASHBOARD_SECONDS", "60"))
 WARM_UP_S, TRACED_S = 10.0, 10.0
-COLLECTIONS, COLLECTED_EVERY_S = 5, 0.7
+COLLECTIONS, COLLECTED_EVERY_S = 5, 1.0
 HISTORY_S = 60.0
 """After so long the page's histories of rates are full; until then its heap grows by them."""
 
