@@ -6,7 +6,8 @@ Watermarks: 2 hours for impressions and 3 hours for clicks; the slower stream's 
 A click belongs to the impression with its `impression_id`, from the impression's moment until an
 hour later, both ends included. There is one row per distinct click, as soon as both events have
 arrived, in whatever order. By default (`left`) there is also one row with null for an impression to
-which no click can come any more. Duplicates of either are removed by `event_id` before the join.
+which no click can come any more. Duplicates are removed before the join: impressions by
+`impression_id`, and clicks by `event_id`.
 
 Limitations: an impression or a click that is older than the watermark is dropped, so its row is
 missing, or says that there was no click. Rows without a partner come only after newer records on
@@ -74,11 +75,14 @@ class Options(JobOptions):
 
 
 def distinct_impressions(impressions: DataFrame, watermark: str) -> DataFrame:
-    """Return each impression once, with a watermark.
+    """Return each `impression_id` once, with a watermark.
+
+    Records with the same `impression_id` are copies of one impression. The join has the same key,
+    so Spark shuffles impressions once for both.
 
     Out: `impression_id`, `ad_id`, `user_id`, `impression_time`.
     """
-    return _distinct(impressions, watermark).select(
+    return _distinct(impressions, "impression_id", watermark).select(
         "impression_id", "ad_id", "user_id", F.col("event_time").alias("impression_time")
     )
 
@@ -88,7 +92,7 @@ def distinct_clicks(clicks: DataFrame, watermark: str) -> DataFrame:
 
     Out: `click_id`, `click_time`, and the other ids with the prefix `clicked_`.
     """
-    return _distinct(clicks, watermark).select(
+    return _distinct(clicks, "event_id", watermark).select(
         "click_id",
         F.col("event_time").alias("click_time"),
         *[F.col(name).alias(f"clicked_{name}") for name in ("impression_id", "ad_id", "user_id")],
@@ -144,8 +148,8 @@ def first_clicks(attributed: DataFrame) -> DataFrame:
     ).select("*", _seconds_to_click())  # fmt: skip
 
 
-def _distinct(events: DataFrame, watermark: str) -> DataFrame:
-    return events.withWatermark("event_time", watermark).dropDuplicatesWithinWatermark(["event_id"])
+def _distinct(events: DataFrame, key: str, watermark: str) -> DataFrame:
+    return events.withWatermark("event_time", watermark).dropDuplicatesWithinWatermark([key])
 
 
 def _without_watermark(time: str) -> Column:
@@ -180,7 +184,7 @@ JOB = Job(
     sources=(AD_IMPRESSIONS, AD_CLICKS),
     sink=AD_ATTRIBUTION,
     by_event_time=True,
-    state_version="v1",
+    state_version="v2",
     counts_state_rows=False,
     options=Options,
     watermark_policy=lambda options: options.watermark_policy,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -39,9 +40,9 @@ Pair = tuple[
 
 
 def impressions(spark: SparkSession, rows: Sequence[Seen]) -> DataFrame:
-    """Return impressions; two with the same time and id are copies of one event."""
+    """Return impressions, each with its own `event_id`; two with the same id are copies."""
     return events(
-        spark, IMPRESSION, [(f"i-{when}-{name}", when, name, "ad-1", "u-1") for when, name in rows]
+        spark, IMPRESSION, [(uuid4().hex, when, name, "ad-1", "u-1") for when, name in rows]
     )
 
 
@@ -86,24 +87,25 @@ def run(
     return [[pair(row) for row in batch] for batch in run_streams(spark, folder, sources, table)]
 
 
-# As in the lesson, every impression is joined with every click on it within the hour.
-LESSON_SEEN: list[Seen] = [
+# Every impression is joined with every click on it within the hour.
+SEEN: list[Seen] = [
     ("10:00:00", "a"),
-    ("10:20:00", "a"),
+    ("10:20:00", "d"),
     ("10:00:00", "b"),
     ("10:00:00", "c"),
 ]
-LESSON_CLICKED: list[Clicked] = [
+CLICKED: list[Clicked] = [
     ("10:30:00", "1", "a"),
-    ("11:10:00", "2", "a"),
+    ("10:45:00", "6", "a"),
+    ("11:10:00", "2", "d"),
     ("11:00:00", "3", "b"),
     ("11:00:00.001", "4", "c"),
     ("10:05:00", "5", "nowhere"),
 ]
 PAIRS: list[Pair] = [
     ("a", "10:00:00", "1", "10:30:00"),
-    ("a", "10:20:00", "1", "10:30:00"),
-    ("a", "10:20:00", "2", "11:10:00"),
+    ("a", "10:00:00", "6", "10:45:00"),
+    ("d", "10:20:00", "2", "11:10:00"),
     ("b", "10:00:00", "3", "11:00:00"),
 ]
 UNMATCHED_SEEN: list[Pair] = [("c", "10:00:00", None, None)]
@@ -111,14 +113,14 @@ UNMATCHED_CLICKED: list[Pair] = [
     ("c", None, "4", "11:00:00.001"),
     ("nowhere", None, "5", "10:05:00"),
 ]
-LESSON: dict[str, list[Pair]] = {
+ROWS_OF: dict[str, list[Pair]] = {
     "inner": PAIRS,
     "left": PAIRS + UNMATCHED_SEEN,
     "right": PAIRS + UNMATCHED_CLICKED,
     "full": PAIRS + UNMATCHED_SEEN + UNMATCHED_CLICKED,
     "semi": [
         ("a", "10:00:00", None, None),
-        ("a", "10:20:00", None, None),
+        ("d", "10:20:00", None, None),
         ("b", "10:00:00", None, None),
     ],
 }
@@ -127,23 +129,21 @@ LATER_SEEN, LATER_CLICKED = [("20:00:00", "later")], [("20:00:00", "later", "oth
 
 
 def test_every_join_type_has_expected_rows() -> None:
-    assert set(LESSON) == set(JOINS)
+    assert set(ROWS_OF) == set(JOINS)
 
 
 @pytest.mark.parametrize(
     "join",
-    ["left", *(pytest.param(join, marks=pytest.mark.full) for join in LESSON if join != "left")],
+    ["left", *(pytest.param(join, marks=pytest.mark.full) for join in ROWS_OF if join != "left")],
 )
 def test_a_join_gives_pairs_at_once_and_its_unmatched_rows_later(
     spark: SparkSession, tmp_path: Path, join: str
 ) -> None:
-    first, *rest = run(
-        spark, tmp_path, [LESSON_SEEN, LATER_SEEN], [LESSON_CLICKED, LATER_CLICKED], join
-    )
-    expected = Counter(LESSON[join])
+    first, *rest = run(spark, tmp_path, [SEEN, LATER_SEEN], [CLICKED, LATER_CLICKED], join)
+    expected = Counter(ROWS_OF[join])
     assert Counter([*first, *(row for batch in rest for row in batch)]) == expected
     # Pairs come at once; unmatched rows come when no partner can come any more.
-    pairs = LESSON["semi"] if join == "semi" else PAIRS
+    pairs = ROWS_OF["semi"] if join == "semi" else PAIRS
     assert Counter(first) == Counter(pairs)
 
 
@@ -166,7 +166,7 @@ def test_a_click_joins_within_the_hour_to_the_millisecond_with_both_ends_include
     ]
 
 
-def test_repeats_are_removed_before_the_join_but_a_second_click_is_kept(
+def test_copies_are_removed_before_the_join_but_a_second_click_is_kept(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     seen, click = ("10:00:00", "a"), ("10:01:00", "1", "a")

@@ -112,6 +112,18 @@ def test_copies_of_impressions_and_clicks_count_once() -> None:
     }
 
 
+def test_impressions_with_one_id_are_copies_whatever_their_event_id() -> None:
+    shown, again = impression("i"), impression("i")
+    again.event_id = "shown again"
+    for late_ids, indeterminate in [
+        (set(), False),
+        ({again.event_id}, False),
+        ({shown.event_id, again.event_id}, True),
+    ]:
+        rows = attributions([shown, again], [], late_ids)
+        assert pairs(rows) == {("i", None, None, indeterminate)}
+
+
 def test_the_order_of_arrival_does_not_matter() -> None:
     clicks = [click("a", "i", 5), click("b", "i", 10), click("c", "j", 10)]
     results = [

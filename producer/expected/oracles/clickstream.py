@@ -5,7 +5,7 @@ In: records in any order, copies included. Out: rows with the fields of the outp
 `too_late_ids` has the ids of events that came too late; Spark may count them or not. A row that
 depends on one is indeterminate (`"either": true`), and each row that may come out is listed:
 
-- A late impression: its rows with each of its clicks, and its row without any.
+- A late impression, all copies of it: its rows with each of its clicks, and its row without any.
 - A late click: its row, and its impression's row without any, unless another click joins it for
   certain.
 - A late action: the count of its window, and the sessions with and without it. If one session has
@@ -46,12 +46,19 @@ def attributions(
     too_late_ids: Collection[str] = (),
     watermark_ms: int | None = None,
 ) -> Iterator[Row]:
-    """Yield a row for each distinct click of each distinct impression, or one without a click."""
+    """Yield a row for each distinct click of each distinct impression, or one without a click.
+
+    Impressions are distinct by `impression_id`, and clicks by `event_id`.
+    """
     clicks_on: dict[str, list[AdClick]] = defaultdict(list)
     for click in _distinct(clicks):
         clicks_on[click.impression_id].append(click)
-    for impression in _distinct(impressions):
-        indeterminate = impression.event_id in too_late_ids
+    copies: dict[str, list[AdImpression]] = defaultdict(list)
+    for impression in impressions:
+        copies[impression.impression_id].append(impression)
+    for same in copies.values():
+        impression = same[0]
+        indeterminate = all(copy.event_id in too_late_ids for copy in same)
         joined = [
             click for click in clicks_on[impression.impression_id] if _joins(impression, click)
         ]
