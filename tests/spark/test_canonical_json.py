@@ -1,5 +1,7 @@
 """Canonical JSON: what the producer writes is recognised and read; everything else is not."""
 
+import re
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -9,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from events.records import AdClick, AdImpression, AlertCommand, RackReading, UserAction, encode
-from spark_jobs.runtime.parsing._canonical import CanonicalJson, canonical_json
+from spark_jobs.runtime.parsing._canonical import INSTANT, CanonicalJson, canonical_json
 from tests.builders import reading
 from tests.spark.kafka_tables import kafka_table, with_field
 from tests.spark.rack_histories import COLD
@@ -65,6 +67,22 @@ def test_an_encoded_record_is_canonical_and_read_back(spark: SparkSession, case:
         **{name: getattr(record, name) for name in record.__struct_fields__},
     }
     assert rows.first().asDict() == expected  # type: ignore[union-attr] # there is a row
+
+
+def test_the_dates_are_those_of_a_common_year() -> None:
+    def is_date(month: int, day: int) -> bool:
+        try:
+            return bool(date(2026, month, day))
+        except ValueError:
+            return False
+
+    every = [(month, day) for month in range(14) for day in range(33)]
+    matched = {
+        (month, day)
+        for month, day in every
+        if re.fullmatch(INSTANT, f"2028-{month:02}-{day:02}T06:26:00Z")
+    }
+    assert matched == {one for one in every if is_date(*one)}
 
 
 GOOD = encode(reading(1, COLD))

@@ -14,24 +14,33 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from events.records import MAX_ID_BYTES, Event, RequiredWhen, rules_of
-from events.spark_schemas import choices, is_id, spark_schema
+from events.spark_schemas import choices, spark_schema
 
-_DAY = (
-    r"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
-    r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+# Each alternative is spelled out: Java saves a place whenever it enters a group.
+_DAY = "|".join(
+    f"{month}-{day}"
+    for months, days in (
+        (("0[1-9]", "1[0-2]"), ("[12][0-8]", "0[1-9]", "19")),
+        (("0[13-9]", "1[0-2]"), ("29", "30")),
+        (("0[13578]", "1[02]"), ("31",)),
+    )
+    for month in months
+    for day in days
 )
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
-INSTANT = rf"[1-9][0-9]{{3}}-{_DAY}T{_TIME}Z"
+INSTANT = rf"[1-9][0-9]{{3}}-(?:{_DAY})T{_TIME}Z"
 """Dates that every parser accepts; 29 February is left to the strict parser."""
 MONEY = r"(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,2})?"
-_CHARACTER = (
-    "[" + "".join(f"\\x{ord(c):02x}" for c in map(chr, range(32, 127)) if c not in '"\\') + "]"
+_TEXT = (
+    '"['
+    + "".join(c if c.isalnum() else rf"\{c}" for c in map(chr, range(32, 127)) if c not in '"\\')
+    + ']*"'
 )
-"""Printable ASCII without the quotation mark and the backslash.
+"""Printable ASCII without the quotation mark and the backslash, in quotation marks.
 
-Java looks single characters up in a table, but calls a function for each range of a class.
+Java looks single characters up in a table, but calls a function for each range of a class. It
+repeats a class in a loop only without a bound, so the bound is that of the whole value.
 """
-_MAX_TEXT_CHARACTERS = 1000
 # Possessive (`+`): what follows a number is no digit, so a shorter match need not be tried.
 _INTEGER = r"(?:-?[1-9][0-9]{0,17}+|0)"
 _NUMBER = r"(?:-?[1-9][0-9]{0,8}+(?:\.[0-9]{1,9}+)?+|-?0\.[0-9]{1,9}+|0)"
@@ -44,15 +53,21 @@ class CanonicalJson:
 
     pattern: str
     """A Java pattern for the whole value."""
+    max_bytes: int
+    """In a value of at most this size no text is longer than an id may be."""
     fields: tuple[T.StructField, ...]
     rules: tuple[RequiredWhen, ...]
 
     def matches(self, text: Column) -> Column:
         """Tell whether a value, as text, is canonical; false for null."""
-        is_canonical = text.rlike(self.pattern)
+        is_canonical = self.is_short(text) & text.rlike(self.pattern)
         for is_needed, is_given in self.required_parts(text):
             is_canonical &= ~is_needed | is_given
         return F.coalesce(is_canonical, F.lit(False))
+
+    def is_short(self, text: Column) -> Column:
+        """Tell whether a value's size leaves no room for an id that is too long."""
+        return F.octet_length(text) <= self.max_bytes
 
     def required_parts(self, text: Column) -> list[tuple[Column, Column]]:
         """Return for each rule whether a matching value needs a field, and whether it has it."""
@@ -110,7 +125,10 @@ def canonical_json(record: type[msgspec.Struct]) -> CanonicalJson | None:
         f'(?:,"{f.name}":{p})?' for f, p in zip(fields, patterns, strict=True) if f.nullable
     )
     in_order = tuple(sorted(fields, key=lambda field: field.nullable))
-    return CanonicalJson(rf"\A\{{{required}{optional}\}}\z", in_order, rules_of(record))
+    pattern = rf"\A\{{{required}{optional}\}}\z"
+    # Beside its names, a value of `max_bytes` has room for one id of the longest size.
+    names = sum(len(f'"{f.name}":') for f in fields if not f.nullable)
+    return CanonicalJson(pattern, names + MAX_ID_BYTES, in_order, rules_of(record))
 
 
 def non_canonical(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
@@ -127,7 +145,7 @@ def non_canonical(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
         return raw.where(~canonical.matches(text))
     # One pass of the pattern tells whether the value is canonical and when the event happened.
     event_time = F.regexp_extract(text, canonical.capture_instant("event_time"), 1)
-    is_valid = event_time.try_cast("timestamp") <= F.col("timestamp")
+    is_valid = canonical.is_short(text) & (event_time.try_cast("timestamp") <= F.col("timestamp"))
     for needed, given in canonical.required_parts(text):
         is_valid &= ~needed | given
     return raw.where(~F.coalesce(is_valid, F.lit(False)))
@@ -140,8 +158,7 @@ def _value_pattern(record: type[msgspec.Struct], field: T.StructField) -> str | 
         case T.StringType() if allowed:
             return f'"(?:{"|".join(allowed)})"'
         case T.StringType():
-            max_length = MAX_ID_BYTES if is_id(record, field.name) else _MAX_TEXT_CHARACTERS
-            return f'"{_CHARACTER}{{0,{max_length}}}+"'
+            return _TEXT
         case T.TimestampType():
             return f'"{INSTANT}"'
         case T.LongType():
