@@ -39,6 +39,8 @@ from spark_jobs.runtime.triggers import Trigger
 
 GRACE_MS = 250
 """How long to wait after a silence is due: by then a record appended in time is visible."""
+DECIDERS_KEPT = 8
+"""How many readings that decided a silence, or its end, a rack's state keeps."""
 AVAILABLE_NOW_WATERMARK = "1 second"
 """How far the clock of available-now is behind the topic's latest append time."""
 
@@ -50,6 +52,9 @@ class SilentSensorState(StatefulRule):
     last_append_ms: int | None = None
     """When the last reading was appended; the job's first start where none has come."""
     silent: bool = False
+    began_by: tuple[str, ...] = ()
+    ended_by: tuple[str, ...] = ()
+    """The `event_id` of the readings that decided the latest silences and their ends."""
     site_id: str = ""
     silent_after_ms: int = 0
     grace_ms: int = 0
@@ -77,6 +82,8 @@ class SilentSensorState(StatefulRule):
         if self.silent:
             self.silent = False
             yield self._end_silence(subject, append_ms, reading)
+        elif self.last is None:  # as if it had ended one: ids do not depend on the job's start
+            self.ended_by = (reading.event_id,)
         self.last, self.last_append_ms = reading, append_ms
 
     def next_timer_ms(self) -> int | None:
@@ -102,18 +109,26 @@ class SilentSensorState(StatefulRule):
         if self.last is None:
             sentence = f"Rack {subject} has sent nothing since the start, {since}."
             return Decision(self.site_id, self.severity, due_us, f"{subject}|{since}", sentence)
+        decider = _decider(self.last.event_id, self.began_by, since)
+        self.began_by = (*self.began_by, self.last.event_id)[-DECIDERS_KEPT:]
         after_s = self.silent_after_ms / 1000
         sentence = f"Rack {subject} is silent: nothing came for {after_s:g} s after {since}."
-        return Decision(
-            self.site_id, self.severity, due_us, self.last.event_id, sentence, (self.last,)
-        )
+        return Decision(self.site_id, self.severity, due_us, decider, sentence, (self.last,))
 
     def _end_silence(self, subject: str, append_ms: int, reading: Reading) -> Decision:
+        decider = _decider(reading.event_id, self.ended_by, to_text(append_ms))
+        self.ended_by = (*self.ended_by, reading.event_id)[-DECIDERS_KEPT:]
         silent_s = (append_ms - self._last_ms) / 1000
         sentence = f"Rack {subject} sends again, after {silent_s:.1f} s of silence."
-        return Decision(
-            self.site_id, None, reading.event_time, reading.event_id, sentence, (reading,)
-        )
+        return Decision(self.site_id, None, reading.event_time, decider, sentence, (reading,))
+
+
+def _decider(event_id: str, before: tuple[str, ...], appended: str) -> str:
+    """Return what identifies a change: the reading and, if a copy of it did so before, its time.
+
+    Otherwise two silences would have one `alert_id`, and the second would count as a duplicate.
+    """
+    return f"{event_id}|{appended}" if event_id in before else event_id
 
 
 def _plan(name: str, *, by_wall_clock: bool) -> Plan:
@@ -139,7 +154,7 @@ JOB = Job(
     sources=(RACK_READINGS,),
     options=RuleOptions,
     sink=ALERTS,
-    state_version="v3",
+    state_version="v4",
     rule=SilentSensor,
     state_partitions=1,
     micro_batch_interval=timedelta(milliseconds=500),

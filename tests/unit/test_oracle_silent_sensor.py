@@ -90,6 +90,25 @@ def test_copies_end_a_silence() -> None:
     ]
 
 
+def test_a_second_silence_or_end_by_a_copy_has_an_id_with_its_append_time() -> None:
+    (one,) = appended(0)
+    records = [one, (one[0], ms(40)), (one[0], ms(80)), (reading(2), ms(120))]
+    first, last = one[0].event_id, "rack-0001/2"
+    at = {seconds: f"{first}|{to_text(ms(seconds))}" for seconds in (40, 80)}
+    found = silent_sensor_alerts(records, lambda _: SilentSensor(), until_ms=ms(120))
+    assert [row["alert_id"] for row in found] == [
+        alert_id("silent-sensor", "rack-0001", state, severity, decider)
+        for state, severity, decider in (
+            ("WARNING", "error", first),
+            ("NORMAL", "info", at[40]),  # the first record has ended what was before it
+            ("WARNING", "error", at[40]),
+            ("NORMAL", "info", at[80]),
+            ("WARNING", "error", at[80]),
+            ("NORMAL", "info", last),
+        )
+    ]
+
+
 def test_records_are_in_topic_order_not_by_sequence_or_event_time() -> None:
     records = [(reading(9), T0), (reading(3), T0 + 40_000)]
     silent, ended = silent_sensor_alerts(records, lambda _: SilentSensor(), until_ms=ms(40))

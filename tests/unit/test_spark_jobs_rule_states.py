@@ -29,9 +29,9 @@ STATES: list[tuple[str, str, type[StatefulRule], str]] = [
     ),
     (
         "silent_sensor",
-        "v3",
+        "v4",
         SilentSensorState,
-        "last last_append_ms silent site_id silent_after_ms grace_ms severity",
+        "last last_append_ms silent began_by ended_by site_id silent_after_ms grace_ms severity",
     ),
     (
         "site_outage",

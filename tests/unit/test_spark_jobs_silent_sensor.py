@@ -1,35 +1,38 @@
 """The state of `silent_sensor`: how long a rack may send nothing, to the millisecond."""
 
+from itertools import accumulate
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from events.rules import SilentSensor
+from producer.expected.oracles.rows import alert_id
+from producer.expected.oracles.silent_sensor import silent_sensor_alerts
+from spark_jobs.rules.framework.stateful_rule import Decision
 from spark_jobs.rules.silent_sensor import SilentSensorState
-from tests.builders import T0
+from tests.builders import T0, reading
 
 AFTER_MS = 30_000
 
 
-def states_after(*appended_ms: int) -> list[str]:
-    """Return the states that a rack's records lead to, appended so long after `T0`."""
+def decisions_after(*records: tuple[int, int]) -> list[Decision]:
+    """Return what a rack's records decide: each its number, and how long after `T0` it came."""
     state = SilentSensorState(silent_after_ms=AFTER_MS, grace_ms=250, severity="error")
     rows = [
         SimpleNamespace(
             append_ms=T0 + append_ms,
             sequence=number,
             event_id=f"rack-0001/{number}",
-            event_time=(T0 + append_ms) * 1000,
+            event_time=(T0 + number) * 1000,
             temperature_c=70.0,
             signal_strength=0.9,
             site_id="site-a",
         )
-        for number, append_ms in enumerate(appended_ms)
+        for number, append_ms in records
     ]
-    return [
-        "WARNING" if decision.severity else "NORMAL"
-        for row in rows
-        for decision in state.on_row("rack-0001", row)
-    ]
+    return [decision for row in rows for decision in state.on_row("rack-0001", row)]
 
 
 @pytest.mark.parametrize(
@@ -38,4 +41,30 @@ def states_after(*appended_ms: int) -> list[str]:
 def test_a_gap_as_long_as_the_limit_is_no_silence_and_a_longer_one_is(
     gap_ms: int, states: list[str]
 ) -> None:
-    assert states_after(0, gap_ms) == states
+    decided = decisions_after((1, 0), (2, gap_ms))
+    assert ["WARNING" if each.severity else "NORMAL" for each in decided] == states
+
+
+COPIES = st.lists(st.tuples(st.integers(1, 3), st.sampled_from((1_000, AFTER_MS + 1))), max_size=9)
+"""A reading's number, and the milliseconds since the record before: without and with a silence."""
+
+
+@given(COPIES)
+def test_silences_between_copies_have_the_ids_of_the_oracle_each_its_own(
+    steps: list[tuple[int, int]],
+) -> None:
+    """At most eight silences, as many as the state remembers."""
+    appended_ms = list(accumulate(gap_ms for _, gap_ms in steps))
+    numbers = [number for number, _ in steps]
+    decided = decisions_after(*zip(numbers, appended_ms, strict=True))
+    ids = [
+        alert_id("silent-sensor", "rack-0001", state, severity, each.trigger_event_id)
+        for each in decided
+        for state, severity in [("WARNING", "error") if each.severity else ("NORMAL", "info")]
+    ]
+    records = [(reading(n), T0 + ms) for n, ms in zip(numbers, appended_ms, strict=True)]
+    due = silent_sensor_alerts(
+        records, lambda _: SilentSensor(), until_ms=T0 + max(appended_ms, default=0)
+    )
+    assert ids == [row["alert_id"] for row in due]
+    assert len({*ids}) == len(ids)

@@ -9,7 +9,7 @@ The broker's clock decides. What depends on how long the job ran is indeterminat
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 
 from events.records import InventoryRack, RackReading
@@ -55,15 +55,21 @@ def silent_sensor_alerts_of_rack(
 ) -> Iterator[Row]:
     """Yield the alerts of one rack's records, from its first record on."""
     after_ms = milliseconds(rule.after_s)
+    began: set[str] = set()
+    # The first record ends the silence before it, if the job had started by then.
+    ended = {first.event_id for first, _ in records[:1]}
     for (before, before_ms), (after, append_ms) in pairwise(records):
         if append_ms - before_ms > after_ms:
-            yield _silent_since(before, before_ms, rule)
-            yield _ended_by(after, rule)
+            yield _silent_since(before, before_ms, rule, began)
+            yield _ended_by(after, rule, _decider(after, append_ms, ended))
+            began.add(before.event_id)
+            ended.add(after.event_id)
     for last, last_ms in records[-1:]:
+        row = _silent_since(last, last_ms, rule, began)
         if until_ms is None:
-            yield mark_indeterminate(_silent_since(last, last_ms, rule), True)
+            yield mark_indeterminate(row, True)
         elif until_ms - last_ms > after_ms + AVAILABLE_NOW_MARGIN_MS:
-            yield _silent_since(last, last_ms, rule)
+            yield row
 
 
 def initial_silence_alerts(
@@ -71,7 +77,10 @@ def initial_silence_alerts(
 ) -> Iterator[Row]:
     """Yield the alerts of one rack of the inventory up to its first record."""
     if started_ms is None:
-        yield from (mark_indeterminate(_ended_by(first, rule), True) for first, _ in records[:1])
+        yield from (
+            mark_indeterminate(_ended_by(first, rule, first.event_id), True)
+            for first, _ in records[:1]
+        )
         return
     silent_ms = started_ms + milliseconds(rule.after_s)
     row = alert(
@@ -88,10 +97,16 @@ def initial_silence_alerts(
     for first, first_ms in records[:1]:
         if first_ms > silent_ms:
             yield row
-            yield _ended_by(first, rule)
+            yield _ended_by(first, rule, first.event_id)
 
 
-def _silent_since(last: RackReading, append_ms: int, rule: SilentSensor) -> Row:
+def _decider(reading: RackReading, append_ms: int, deciders: Set[str]) -> str:
+    """Return the reading's id and, if a copy of it is among the earlier deciders, its time."""
+    is_copy = reading.event_id in deciders
+    return f"{reading.event_id}|{to_text(append_ms)}" if is_copy else reading.event_id
+
+
+def _silent_since(last: RackReading, append_ms: int, rule: SilentSensor, deciders: Set[str]) -> Row:
     return alert(
         rule.name,
         last.rack_id,
@@ -99,12 +114,12 @@ def _silent_since(last: RackReading, append_ms: int, rule: SilentSensor) -> Row:
         "WARNING",
         rule.severity_of(None),
         to_text(append_ms + milliseconds(rule.after_s)),
-        last.event_id,
+        _decider(last, append_ms, deciders),
         [evidence(last)],
     )
 
 
-def _ended_by(first: RackReading, rule: SilentSensor) -> Row:
+def _ended_by(first: RackReading, rule: SilentSensor, decider: str) -> Row:
     return alert(
         rule.name,
         first.rack_id,
@@ -112,6 +127,6 @@ def _ended_by(first: RackReading, rule: SilentSensor) -> Row:
         "NORMAL",
         rule.severity_of(None),
         first.event_time,
-        first.event_id,
+        decider,
         [evidence(first)],
     )
