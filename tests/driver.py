@@ -17,7 +17,10 @@ from broker.topics import create_topics
 from events.records import encode
 from events.topics import USER_ACTIONS, USER_TOTALS
 from tests.builders import action
-from tests.support import Kafka, eventually, kill, program, run
+from tests.support import Kafka, eventually, free_port, kill, program, run
+
+USER = "user"
+"""Who buys in `Driver.buy`."""
 
 
 class Driver:
@@ -29,7 +32,7 @@ class Driver:
         create_topics(self.kafka.bootstrap, self.kafka.prefix)
         self.output, self.root = folder / "output.log", folder / "checkpoints"
         self.env = self.kafka.env | {"RACKSTREAM_HOME": str(folder)}
-        self.purchases = 0
+        self.purchases, self.metrics_port = 0, free_port()
 
     @contextmanager
     def running(self, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
@@ -54,13 +57,14 @@ class Driver:
         self.purchases += count
         self.kafka.send(
             USER_ACTIONS,
-            [("user", encode(action(f"a{n}", amount=Decimal("1.00")))) for n in numbers],
+            [(USER, encode(action(f"a{n}", amount=Decimal("1.00")))) for n in numbers],
         )
 
     def counted(self) -> int:
-        """Return how many purchases the job has counted."""
+        """Return how many of these purchases the job has counted."""
         rows = [json.loads(record.value or b"") for record in self.kafka.read_all(USER_TOTALS)]
-        return max((row["purchase_count"] for row in rows), default=0)
+        own = (row["purchase_count"] for row in rows if row["user_id"] == USER)
+        return max(own, default=0)
 
     def said(self) -> str:
         """Return what the driver has printed."""

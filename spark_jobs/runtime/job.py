@@ -75,8 +75,9 @@ class Job:
       a batch takes a second of planning, so two queries should not do it at the same moment.
     - `low_priority`: in Real-time Mode the job gets records up to a second late, and asks the
       broker for them far less often.
-    - `is_deferred`: nobody waits for its first output. In micro-batches it starts when the other
-      queries have each ended a batch, so that it takes no processor time from their start.
+    - `is_deferred`: nobody waits for its first output. In micro-batches rules start first, then the
+      other jobs, then the deferred ones: each when the queries before it have each ended a batch,
+      so that it takes no processor time from their start.
     - `state_partitions`: the fewer, the shorter the small batches of a job that looks at the clock.
       A job without state has none.
     - `counts_state_rows`: micro-batches count the rows of state, which costs a read before each

@@ -137,15 +137,13 @@ def run(
             handlers.append(ProgressFile(options.progress).append)
         supervisor = Supervisor(recorder, partial(_missing_topics, settings), options.restarts, log)
         try:
-            spark.streams.addListener(BatchListener(handlers))
+            BatchListener(handlers).add_to(spark)
             for stage in _stages(jobs):
-                urgent, deferred = _by_urgency(stage)
-                for configured in urgent:
-                    _start_and_log(spark, supervisor, configured, settings, options, log)
-                if deferred:
-                    supervisor.watch(_until_all_work(supervisor, received))
-                for configured in deferred if not received else ():
-                    _start_and_log(spark, supervisor, configured, settings, options, log)
+                for number, group in enumerate(_by_urgency(stage)):
+                    if number:
+                        supervisor.watch(_until_all_work(supervisor, received))
+                    for configured in group if not received else ():
+                        _start_and_log(spark, supervisor, configured, settings, options, log)
                 supervisor.watch(lambda: bool(received))
                 if received:
                     return _status(received[0])
@@ -166,12 +164,20 @@ def _stages(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
     return dependency_stages(jobs) if ends else [list(jobs)]
 
 
-def _by_urgency(
-    jobs: Sequence[ConfiguredJob],
-) -> tuple[list[ConfiguredJob], list[ConfiguredJob]]:
-    """Return the jobs that start at once, and those that wait until the others work."""
-    deferred = [one for one in jobs if one.job.is_deferred and one.trigger is Trigger.MICRO_BATCH]
-    return [one for one in jobs if one not in deferred], deferred
+def _by_urgency(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
+    """Return the jobs in groups: each starts when the queries of those before it work.
+
+    Rules come first, as somebody waits for alerts, and deferred jobs last. Only micro-batches wait:
+    the first batches of many queries at once take each other's processor time for minutes.
+    """
+
+    def urgency(one: ConfiguredJob) -> int:
+        if one.trigger is not Trigger.MICRO_BATCH or one.job.rule:
+            return 0
+        return 2 if one.job.is_deferred else 1
+
+    numbers = sorted({urgency(one) for one in jobs})
+    return [[one for one in jobs if urgency(one) == number] for number in numbers]
 
 
 def _until_all_work(supervisor: Supervisor, received: Sequence[int]) -> Callable[[], bool]:

@@ -26,6 +26,7 @@ from spark_jobs.runtime import runner
 from spark_jobs.runtime.checkpoints import Identity, open_checkpoint
 from spark_jobs.runtime.job import ConfiguredJob, Job
 from spark_jobs.runtime.options import JobOptions, RuleOptions
+from spark_jobs.runtime.progress import BatchListener
 from spark_jobs.runtime.runner import (
     RunOptions,
     _fingerprint,
@@ -290,7 +291,7 @@ def test_other_options_than_the_checkpoints_are_refused_before_spark_starts(
 
 
 @pytest.mark.parametrize("trigger", [Trigger.AVAILABLE_NOW, Trigger.MICRO_BATCH], ids=str)
-def test_readers_of_outputs_start_late_in_available_now_and_deferred_jobs_in_micro_batches(
+def test_readers_of_outputs_start_late_in_available_now_and_rules_first_in_micro_batches(
     monkeypatch: pytest.MonkeyPatch, trigger: Trigger
 ) -> None:
     running: list[str] = []
@@ -309,6 +310,7 @@ def test_readers_of_outputs_start_late_in_available_now_and_deferred_jobs_in_mic
     monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
     monkeypatch.setattr(runner, "new_session", Mock())
     monkeypatch.setattr(runner, "prepare", prepare)
+    monkeypatch.setattr(BatchListener, "add_to", Mock())
     monkeypatch.setattr(Supervisor, "watch", watch)
     rack = InventoryRack(
         rack_id="rack-0001",
@@ -317,13 +319,14 @@ def test_readers_of_outputs_start_late_in_available_now_and_deferred_jobs_in_mic
         threshold_c=90.0,
         readings_per_second=1.0,
     )
-    names = ("archive", "site_outage", "lost_signal")
+    names = ("archive", "user_sessions", "site_outage", "lost_signal")
     own = {"site_outage": RuleOptions(inventory=(rack,))}
     jobs = [configured(name, trigger, own.get(name)) for name in names]
     assert runner.run(jobs, settings, RunOptions(), lambda _: None) == 0
-    in_stages = [["lost_signal"], ["site_outage"], ["archive"]]
-    deferred_last = [["site_outage", "lost_signal"], ["archive"]]
-    assert running_together == (in_stages if trigger is Trigger.AVAILABLE_NOW else deferred_last)
+    in_stages = [["user_sessions", "lost_signal"], ["site_outage"], ["archive"]]
+    # The last call watches all of them.
+    rules_first = [["site_outage", "lost_signal"], ["user_sessions"], ["archive"]]
+    assert running_together == (in_stages if trigger is Trigger.AVAILABLE_NOW else rules_first)
 
 
 def test_a_deferred_job_waits_for_a_batch_of_each_micro_batch_query(
@@ -374,6 +377,7 @@ def test_the_end_of_the_jvm_is_one_sentence_and_its_other_failures_are_bugs(
             raise failure
 
         monkeypatch.setattr(runner, "new_session", lambda *_: session)
+        monkeypatch.setattr(BatchListener, "add_to", Mock())
         monkeypatch.setattr(Supervisor, "watch", watch)
         jobs = [configured("weak_signal")]
         return runner.run(jobs, settings, RunOptions(), lambda _: None)
