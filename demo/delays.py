@@ -2,8 +2,9 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from demo.comparison import Row
 from events.catalog import RULE_JOBS
@@ -30,6 +31,20 @@ class Delays:
     before_first_batch: Delay | None
 
 
+def first_batches(progress: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return when each query had ended its first batch with records, in epoch ms, by its name.
+
+    In: Spark's progress of each batch, in order. A batch without records does not count: only with
+    records does a job start its Python workers and load its code.
+    """
+    ends: dict[str, int] = {}
+    for batch in progress:
+        if batch["numInputRows"]:
+            end_ms = to_ms(batch["timestamp"]) + int(batch["durationMs"]["triggerExecution"])
+            ends.setdefault(batch["name"], end_ms)
+    return ends
+
+
 def alert_delays(
     expected: Sequence[Row],
     alert_topic: Sequence[tuple[Row, int]],
@@ -38,8 +53,8 @@ def alert_delays(
     """Return the delays of the expected alerts that came.
 
     In: alerts with the `decidable_time`; the topic `alerts` with append times, and when each job
-    had ended its first batch, both in epoch ms. A real-time batch ends after minutes, so a job
-    without that time was ready when its first alert was appended.
+    had ended its first batch with records, both in epoch ms. A real-time batch ends after minutes,
+    so a job without that time was ready when its first alert was appended.
     """
     appended_ms: dict[str, int] = {}
     for row, append_ms in alert_topic:

@@ -30,6 +30,10 @@ _ALL_RECORDS_COUNT = (DEAD_LETTERS, AD_ATTRIBUTION, USER_SESSIONS, DISTINCT_EVEN
 _LAST_RECORD_COUNTS = (RACK_TEMPERATURE, SIGNAL_STATISTICS, USER_TOTALS, ACTION_COUNTS)
 """Topics in which a later record for a key replaces the earlier; in the others all count."""
 RECORDS_PER_POLL = 10_000
+FETCH_BYTES, FETCH_WAIT_MS = 1 << 20, 500
+"""The broker answers a fetch when it has so many bytes, or after so many milliseconds."""
+READ_TO_END_S = 30.0
+"""How long to read what the topics hold: so much only if the broker does not answer."""
 
 
 def read_truth(path: Path) -> Truth:
@@ -74,6 +78,10 @@ class Outputs:
             enable_auto_commit=False,
             allow_auto_create_topics=False,
             auto_offset_reset="earliest",
+            # Updates of windows come all the time. Fetched one by one they would take a quarter of
+            # a processor from the jobs.
+            fetch_min_bytes=FETCH_BYTES,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
         )
         self._consumer.assign(
             [
@@ -105,11 +113,17 @@ class Outputs:
         log = self._alert_log
         return log is not None and log.exists() and log.stat().st_size > 0
 
-    def actual(self) -> Actual:
-        """Return all outputs so far."""
-        counts = self._counts()
+    def actual(self, *, up_to_date: bool = False) -> Actual:
+        """Return all outputs so far; `up_to_date`: read what the topics hold by now, too.
+
+        Expected outages follow from the topic of alerts. An alert that alerting has logged is in
+        the topic, so what it has logged is read before the topic.
+        """
+        counts, logged = self._counts(), self._logged_alerts()
+        if up_to_date:
+            self._read_to_end()
         return Actual(
-            self._logged_alerts(),
+            logged,
             counts.malformed,
             counts.repeats,
             self._rows(DEAD_LETTERS),
@@ -126,9 +140,7 @@ class Outputs:
     def _logged_alerts(self) -> list[Row]:
         if self._alert_log is None:
             return [msgspec.json.decode(alert) for alert in read_alerts(self._alert_database)]
-        # A line that is being written has no end yet.
-        text = self._alert_log.read_bytes() if self._alert_log.exists() else b""
-        return list(_json_lines(text.rpartition(b"\n")[0]))
+        return read_json_lines(self._alert_log)
 
     def _rows(self, topic: Topic) -> list[Row]:
         values = self._all.get(topic.name) or self._last.get(topic.name, {}).values()
@@ -136,14 +148,25 @@ class Outputs:
 
     def has_unread_records(self) -> bool:
         """Tell whether the topics hold records that alerting, or this object, has not read."""
-        alerts, ours = self._partitions(ALERTS), list(self._consumer.assignment())
         # The topic is new, so that its offsets are counts.
-        written = sum(self._consumer.end_offsets(alerts).values())
+        written = sum(self._consumer.end_offsets(self._partitions(ALERTS)).values())
         counts = self._counts()
-        ends = self._consumer.end_offsets(ours)
-        return written > counts.alerts + counts.repeats + counts.malformed or any(
-            (self._consumer.position(part) or 0) < ends[part] for part in ours
+        read_by_alerting = counts.alerts + counts.repeats + counts.malformed
+        return written > read_by_alerting or self._is_behind(self._ends())
+
+    def _read_to_end(self) -> None:
+        ends, deadline = self._ends(), time.monotonic() + READ_TO_END_S
+        while self._is_behind(ends) and time.monotonic() < deadline:
+            self.poll(FETCH_WAIT_MS / 1000)
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        ends: dict[TopicPartition, int] = self._consumer.end_offsets(
+            list(self._consumer.assignment())
         )
+        return ends
+
+    def _is_behind(self, ends: dict[TopicPartition, int]) -> bool:
+        return any((self._consumer.position(part) or 0) < end for part, end in ends.items())
 
     def close(self) -> None:
         """Close the connection to the broker."""
@@ -160,6 +183,13 @@ class Outputs:
             TopicPartition(self._settings.topic(topic), number)
             for number in range(topic.partitions)
         ]
+
+
+def read_json_lines(path: Path) -> list[Row]:
+    """Return the lines of a file that is being written; none if there is no file yet."""
+    # A line that is being written has no end yet.
+    text = path.read_bytes() if path.exists() else b""
+    return list(_json_lines(text.rpartition(b"\n")[0]))
 
 
 def _json_lines(data: bytes) -> list[dict[str, Any]]:

@@ -21,22 +21,20 @@ from demo import processes, report
 from demo.archived import ArchiveCheck
 from demo.comparison import Comparison
 from demo.dashboard_figures import compare_dashboard
+from demo.delays import first_batches
 from demo.ledger_truth import read_ledger_truth
-from demo.outputs import Outputs
+from demo.outputs import Outputs, read_json_lines
 from demo.processes import Child
 from demo.verdict import Actual, Truth, compare_outputs
 from events.catalog import RULE_JOBS, JobName
 from events.cli import UserFacingError
 from events.constants import LOST_SIGNAL_WATERMARK
-from events.driver_status import PROGRAM, DriverStatus
 from events.inventory import read_inventory, write_inventory
 from events.rules import Rules, read_rules
 from events.settings import Settings
-from events.status_file import find_statuses
-from events.times import duration_ms, to_ms
+from events.times import duration_ms
 from jars.java import QUICK_JAVA
 from producer.scenario import Scenario
-from spark_jobs.runtime.triggers import Trigger
 
 DEFAULT_PORT = 9092
 REAL_TIME_JOBS: tuple[JobName, ...] = ("overheating", "weak_signal", "rack_temperature")
@@ -50,7 +48,15 @@ CLICKSTREAM_JOBS: tuple[JobName, ...] = (
     "deduplicate",
 )
 STATISTICS_JOB: JobName = "signal_statistics"
-MICRO_BATCH_OPTIONS = ("--trigger=micro-batch", "--batch-seconds=2", "--state-partitions=1")
+REAL_TIME_OPTIONS = ("--conf=spark.shuffle.streaming.networkBufferMaxWaitTimeMs=10",)
+"""Alerts come some milliseconds later; the other programs get a tenth of a processor more."""
+BATCH_S = 2
+"""The least time between two micro-batches of a job."""
+MICRO_BATCH_OPTIONS = (
+    "--trigger=micro-batch",
+    f"--batch-seconds={BATCH_S}",
+    "--state-partitions=1",
+)
 STATISTICS_OPTION = "--statistics-seconds=10"
 """The default is too long to wait for at the end of the demo."""
 ENDLESS_DEMO_CLICKSTREAM_S = 60.0
@@ -156,12 +162,12 @@ class Demo:
         self._signals = signals
         self._inventory_path = folder / "inventory.jsonl"
         self._ledger, self._archive = folder / "ledger", folder / "archive"
+        self._progress = folder / "progress.jsonl"
         self._rules = Rules()
         self._spark: list[SparkProgram] = []
         self._others: list[Child] = []
         self._dashboard = ""
         self._first_alert_s: float | None = None
-        self._ready_ms: dict[str, int] = {}
         self._console = Console(highlight=False, soft_wrap=True)
 
     def run(self) -> bool:
@@ -253,7 +259,8 @@ class Demo:
                 self._spark.pop().child.end()
             while outputs.has_unread_records() and within_idle_timeout():
                 self._step(outputs)
-            actual = replace(outputs.actual(), ready_ms=self._ready_ms)
+            ready_ms = first_batches(read_json_lines(self._progress))
+            actual = replace(outputs.actual(), ready_ms=ready_ms)
             # While alerting still publishes incidents.
             shown = compare_dashboard(self._dashboard, actual, lambda: self._step(outputs))
             alerting.end()
@@ -300,13 +307,8 @@ class Demo:
         producers = [self._start("the producer", [*run, *racks])]
         if not self._options.clickstream:
             return producers
-        clickstream = [
-            "--streams=clicks,actions",
-            f"--time-scale={CLICKSTREAM_TIME_SCALE}",
-            "--flush",
-            f"--duration={duration_s or ENDLESS_DEMO_CLICKSTREAM_S}",
-        ]
-        return [*producers, self._start("the producer of clicks", [*run, *clickstream])]
+        clickstream = [*run, *clickstream_options(duration_s)]
+        return [*producers, self._start("the producer of clicks", clickstream)]
 
     def _programs(self) -> list[tuple[str, Sequence[JobName], Sequence[str]]]:
         """Return name, jobs and options of each Spark program; the first gives the first alert.
@@ -315,7 +317,7 @@ class Demo:
         overheating rule an option that only micro-batches have.
         """
         rules = self._rules_option()
-        options = [*MICRO_BATCH_OPTIONS, *rules]
+        options = [*MICRO_BATCH_OPTIONS, f"--progress={self._progress}", *rules]
         jobs = MICRO_BATCH_RULE_JOBS
         if self._options.clickstream:
             jobs += CLICKSTREAM_JOBS
@@ -325,7 +327,7 @@ class Demo:
         if self._options.watermark_s is not None:
             options.append(f"--watermark={self._options.watermark_s:g} seconds")
         return [
-            ("the real-time jobs", REAL_TIME_JOBS, rules),
+            ("the real-time jobs", REAL_TIME_JOBS, [*REAL_TIME_OPTIONS, *rules]),
             ("the micro-batch jobs", jobs, options),
         ]
 
@@ -379,21 +381,19 @@ class Demo:
         for child in [*self._others, *(program.child for program in self._spark)]:
             child.check()
         outputs.poll(POLL_S)
-        self._note_first_batches()
         if self._first_alert_s is None and outputs.has_alerts():
             self._first_alert_s = time.time() - psutil.Process().create_time()
             self._signals.producing = True
 
-    def _note_first_batches(self) -> None:
-        """Take note of when each job has ended its first batch, in epoch milliseconds.
 
-        A real-time batch is as long as the demo: Spark does not report it before.
-        """
-        home, prefix = self._settings.rackstream_home, self._settings.topic_prefix
-        for driver in find_statuses(home, PROGRAM, DriverStatus).statuses:
-            for query in driver.queries if driver.topic_prefix == prefix else ():
-                if query.last_progress_time and query.trigger != Trigger.REAL_TIME:
-                    self._ready_ms.setdefault(query.job, to_ms(query.last_progress_time))
+def clickstream_options(duration_s: float | None) -> list[str]:
+    """Return the options of the clickstream's producer; without a duration the demo is endless."""
+    return [
+        "--streams=clicks,actions",
+        f"--time-scale={CLICKSTREAM_TIME_SCALE}",
+        "--flush",
+        f"--duration={ENDLESS_DEMO_CLICKSTREAM_S if duration_s is None else duration_s}",
+    ]
 
 
 def choose_port(

@@ -60,7 +60,8 @@ class Actual:
     """What came out; of a window, a statistic, a total or a count its last record.
 
     `alerts` are as alerting logged them, `alert_topic` as their topic holds them, in its order and
-    with append times in epoch ms. `ready_ms` says when each job had ended its first batch.
+    with append times in epoch ms. `ready_ms` says when each job had ended its first batch with
+    records.
     """
 
     alerts: Sequence[Row] = ()

@@ -19,6 +19,7 @@ from events import cli, settings
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.inventory import read_inventory
 from events.rules import Rules, read_rules
+from events.times import duration_ms
 
 QUIET_S = 2.0
 """The outputs are compared when nothing has come for so long."""
@@ -38,9 +39,6 @@ def verdict_command(
         Path | None,
         typer.Option(help="YAML file of the rules that the jobs run with.", show_default=False),
     ] = None,
-    lost_signal_watermark: Annotated[
-        float, typer.Option(min=0, help="The watermark of the job lost_signal, in seconds.")
-    ] = LOST_SIGNAL_WATERMARK.total_seconds(),
     archive: Annotated[
         Path | None,
         typer.Option(help="The folder that the job archive writes to.", show_default=False),
@@ -68,7 +66,7 @@ def verdict_command(
         ledger,
         racks,
         read_rules(rules, racks) if rules else Rules(),
-        lost_signal_watermark_ms=round(1000 * lost_signal_watermark),
+        lost_signal_watermark_ms=duration_ms(LOST_SIGNAL_WATERMARK),
     )
     typer.echo("verdict: comparing the outputs ...", err=True)
     with closing(Outputs(config, database)) as outputs:
@@ -76,7 +74,8 @@ def verdict_command(
         archived = (
             _wait_for_archive(ArchiveCheck(config, archive, truth), wait) if archive else None
         )
-        actual = outputs.actual()
+        # While it waited for the archive, the silence of all racks may have brought more alerts.
+        actual = outputs.actual(up_to_date=True)
     judged = replace(compare_outputs(truth, actual), archived=archived)
     report.show(Console(highlight=False, soft_wrap=True), truth, actual, judged, None)
     raise typer.Exit(0 if judged.passed and not judged.shortfalls else 1)

@@ -11,6 +11,7 @@ import pytest
 from demo import processes
 from demo.run import (
     CLICKSTREAM_JOBS,
+    ENDLESS_DEMO_CLICKSTREAM_S,
     MICRO_BATCH_RULE_JOBS,
     REAL_TIME_JOBS,
     STATISTICS_JOB,
@@ -18,6 +19,7 @@ from demo.run import (
     Signals,
     SparkProgram,
     choose_port,
+    clickstream_options,
 )
 from events.cli import UserFacingError
 from spark_jobs.registry import JOBS
@@ -73,6 +75,11 @@ def test_by_default_the_usual_port_is_used_or_else_a_free_one_which_is_printed(
         f"Port {usual} is in use, so the demo's dashboard uses {other} "
         "(--dashboard-port chooses another).\n"
     )
+
+
+def test_the_clickstream_has_an_end_in_an_endless_demo_too() -> None:
+    assert "--duration=1.5" in clickstream_options(1.5)
+    assert f"--duration={ENDLESS_DEMO_CLICKSTREAM_S}" in clickstream_options(None)
 
 
 def test_before_the_first_alert_ctrl_c_ends_the_demo() -> None:

@@ -4,11 +4,13 @@ import io
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from demo import report
 from demo.clickstream import KINDS
-from demo.delays import Delay, alert_delays
+from demo.comparison import Comparison
+from demo.delays import Delay, alert_delays, first_batches
 from demo.verdict import (
     Actual,
     Truth,
@@ -386,11 +388,45 @@ def test_a_failure_of_the_clickstream_alone_is_counted_and_named_in_the_last_sen
     assert text.splitlines()[-1].startswith("FAILED in sessions: 1 missing, 0 wrong.")
 
 
+OTHER_COMPARISONS = {
+    "inputs": "input records",
+    "dead_letters": "dead letters",
+    "windows": "rack-temperature windows",
+    "signal_statistics": "signal statistics",
+    "distinct": "distinct actions",
+    "archived": "archived records",
+    "dashboard": "dashboard figures",
+}
+"""The comparisons of neither alerts nor the clickstream, and what the report calls them."""
+
+
+@pytest.mark.parametrize("compared", OTHER_COMPARISONS)
+def test_one_comparison_that_fails_is_enough(compared: str) -> None:
+    good = compare_outputs(truth(), outputs_of(truth()))
+    assert good.passed
+    failed: dict[str, Any] = {compared: Comparison(1, 0, ["a row"], [])}
+    spoilt = replace(good, **failed)
+    name = OTHER_COMPARISONS[compared]
+    assert not spoilt.passed
+    assert report.conclusion(spoilt) == f"FAILED in {name}: 1 missing, 0 wrong."
+
+
 def test_of_many_missing_rows_only_some_are_listed() -> None:
     dead_letters = [dead_letter(number) for number in range(20)]
     text = printed(replace(truth(), dead_letters=dead_letters), outputs_of(truth()))
     assert text.count("missing: dead letter") == report.DIFFERENCES_SHOWN
     assert "missing: and 14 more of dead letters" in text
+
+
+def test_a_job_is_ready_after_its_first_batch_with_records() -> None:
+    def batch(name: str, after_s: int, rows: int) -> dict[str, Any]:
+        start = to_text(to_ms(T0) + 1000 * after_s)
+        durations = {"addBatch": 100, "triggerExecution": 1500}
+        return {"name": name, "timestamp": start, "numInputRows": rows, "durationMs": durations}
+
+    batches = [batch("a", 1, 0), batch("b", 2, 7), batch("a", 3, 5), batch("a", 6, 5)]
+    ready_ms = first_batches([*batches, batch("c", 8, 0)])
+    assert ready_ms == {"b": to_ms(T0) + 3500, "a": to_ms(T0) + 4500}
 
 
 def test_delays_count_from_when_a_rule_can_decide_and_from_its_jobs_first_batch() -> None:
