@@ -87,7 +87,7 @@ def engines_command(
     ] = False,
     short: Short = False,
 ) -> None:
-    """Compare this project's overheating rule with other engines on the same load and truth.
+    """Compare a job of this project with other engines on the same load and truth.
 
     The engines are optional: missing engines are listed and skipped.
     """

@@ -58,13 +58,16 @@ def jobs(point: Point, folder: Path) -> list[str]:
     ]
 
 
-def engine_options(folder: Path, servers: str, prefix: str) -> list[str]:
-    """Return the options that every engine takes."""
+def engine_options(
+    folder: Path, servers: str, prefix: str, options: tuple[str, ...] = ()
+) -> list[str]:
+    """Return the options that every engine takes, and the plan's own (`--name=value`)."""
     return [
         *("--bootstrap", servers),
         *("--prefix", prefix),
         *("--inventory", str(folder / INVENTORY)),
         *("--state", str(folder / CHECKPOINT)),
+        *(word for option in options for word in option.split("=", 1)),
     ]
 
 

@@ -16,6 +16,8 @@ from msgspec import Meta, Struct
 from events.cli import UserFacingError
 from events.topics import Topic
 from events.yaml_files import line_of, read_yaml
+from loadtest.container import Service
+from loadtest.engines import ENGINES
 from producer.faults import AnyFault, check_together
 from producer.pacing.shape import AnyShape
 from producer.streams.stream_set import STREAM_PLANS, Stream
@@ -25,7 +27,7 @@ from spark_jobs.runtime.options import options_of
 
 Trigger = Literal["real-time", "micro-batch"]
 Engine = Literal["spark", "kafka-streams", "flink", "quix", "bytewax"]
-"""What runs the rule: this project's Spark jobs, or an engine of `loadtest/engines`."""
+"""What runs the job: this project's Spark job, or an engine of `loadtest/engines`."""
 Sender = Literal["producer", "producer-performance"]
 """What sends: this project's producer, or Kafka's own benchmark, ProducerPerformance."""
 Rate = Annotated[float, Meta(gt=0)]
@@ -90,6 +92,8 @@ class PointSettings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
     jobs: tuple[str, ...]
     """The jobs; with none, the point measures only how fast `count` records are sent."""
     engine: Engine = "spark"
+    service: Service | None = None
+    """Run the Spark jobs in the image, with the limits and options of this Compose service."""
     sender: Sender = "producer"
     senders: Annotated[int, Meta(ge=1, le=8)] = 1
     """Producer processes that send in parallel, in plans without jobs."""
@@ -117,7 +121,8 @@ class PointSettings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
     """End the point after this time without output; by default once all records are read."""
     faults: tuple[AnyFault, ...] = ()
     options: tuple[str, ...] = ()
-    """More options of `python -m spark_jobs run`, such as `--window=10 seconds`."""
+    """More options of `python -m spark_jobs run`, such as `--window=10 seconds`; or the engine's
+    own."""
     conf: dict[str, str] = {}
     """Spark settings."""
     truth: bool = True
@@ -192,6 +197,7 @@ class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     name: Annotated[str, Meta(pattern=NAME)]
     jobs: Annotated[tuple[str, ...], Meta(min_length=1)] | None = None
     engine: Engine | None = None
+    service: Service | None = None
     sender: Sender | None = None
     senders: Annotated[int, Meta(ge=1, le=8)] | None = None
     trigger: Trigger | None = None
@@ -327,6 +333,10 @@ def _problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
     """Yield each contradiction as (key, sentence)."""
     yield from _job_problems(settings)
     yield from _engine_problems(settings)
+    if settings.service and settings.engine != "spark":
+        yield "service", f"the image has no {settings.engine}"
+    if settings.service and settings.kill_at:
+        yield "kill_at", "jobs in a container cannot be killed by a plan"
     if settings.count and settings.shape:
         yield "shape", "a catch-up (count) has no rate, so it cannot have a shape"
     if settings.kill_at and settings.trigger != "micro-batch":
@@ -347,7 +357,7 @@ def _job_problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
     for i, name in enumerate(settings.jobs):
         if name not in JOBS:
             yield f"jobs[{i}]", f"unknown job {name!r}; the jobs are {', '.join(JOBS)}"
-        elif settings.trigger not in JOBS[name].plans:
+        elif settings.engine == "spark" and settings.trigger not in JOBS[name].plans:
             yield "trigger", f"{name} does not support {settings.trigger}"
         elif JOBS[name].sink is None:
             yield f"jobs[{i}]", f"{name} writes files, which load plans cannot observe"
@@ -367,10 +377,13 @@ def _job_problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
 def _engine_problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
     if settings.engine == "spark":
         return
-    if settings.jobs != ("overheating",):
-        yield "jobs", f"{settings.engine} runs one job, overheating"
-    for key in ("options", "conf"):
-        if getattr(settings, key):
-            yield key, f"only Spark has this setting, {settings.engine} does not"
+    engine = ENGINES[settings.engine]
+    if len(settings.jobs) != 1 or settings.jobs[0] not in engine.jobs:
+        yield "jobs", f"{settings.engine} runs one job of {', '.join(engine.jobs)}"
+    for text in settings.options:
+        if text.partition("=")[0] not in engine.options:
+            yield "options", f"{settings.engine} has no option {text}"
+    if settings.conf:
+        yield "conf", f"only Spark has this setting, {settings.engine} does not"
     if settings.trigger != "real-time":
         yield "trigger", f"{settings.engine} has no micro-batches"

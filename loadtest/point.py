@@ -18,7 +18,7 @@ from broker.server import RunningBroker
 from events.cli import UserFacingError
 from events.times import now_ms, to_text
 from events.topics import DEAD_LETTERS, Topic
-from loadtest import commands, engines, topics
+from loadtest import commands, container, engines, topics
 from loadtest.measure import analysis, artifacts, lag, latency_attribution
 from loadtest.measure.collect import Output, read_outputs
 from loadtest.measure.correctness import compare_outputs
@@ -64,7 +64,9 @@ class PointRun:
         self._settings = point.settings
         self._folder = context.folder / "points" / point.folder
         self._prefix = f"load-{point.folder}-{now_ms()}-"
-        self._programs = Programs(self._folder, environment(context.broker.bootstrap, self._prefix))
+        self._container = self._prefix.removesuffix("-")
+        self._env = environment(context.broker.bootstrap, self._prefix)
+        self._programs = Programs(self._folder, self._env)
         names = self._settings.jobs
         sources = (topic for name in names for topic in self._settings.topics_read(name))
         self._sources: list[Topic] = list(dict.fromkeys(sources))
@@ -129,18 +131,28 @@ class PointRun:
         self, stack: ExitStack, sampler: Sampler, log: str = "jobs"
     ) -> "subprocess.Popen[bytes]":
         command, launcher = self._jobs_command()
+        in_container = self._settings.service is not None
+        if in_container:
+            stack.callback(container.remove, self._container)
         jobs = stack.enter_context(self._programs.running(log, *command, launcher=launcher))
-        sampler.add("jobs", jobs.pid)
+        sampler.add("jobs", container.pid(self._container) if in_container else jobs.pid)
         return jobs
 
     def _jobs_command(self) -> tuple[list[str], tuple[str, ...]]:
         """Return the command of the jobs or the engine, and what launches it."""
-        engine = self._settings.engine
+        engine, service = self._settings.engine, self._settings.service
+        if service:
+            started = container.launcher(service, self._container, self._folder, self._env)
+            spark = [*commands.jobs(self._point, self._folder), *container.spark_options(service)]
+            return spark, started
         if engine == "spark":
             return commands.jobs(self._point, self._folder), PYTHON_M
         bootstrap = self._context.broker.bootstrap
-        options = commands.engine_options(self._folder, bootstrap, self._prefix)
-        return options, engines.command(engine)
+        options = commands.engine_options(
+            self._folder, bootstrap, self._prefix, self._settings.options
+        )
+        (job,) = self._settings.jobs
+        return options, engines.command(engine, job)
 
     def _await_jobs(self, log: str) -> None:
         """Wait until the jobs, `dead_letters` last, or the engine report that they run."""

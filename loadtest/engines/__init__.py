@@ -1,8 +1,9 @@
-"""The overheating rule in other stream engines, to compare the project's own job with.
+"""Jobs of the project in other stream engines, to compare the project's own with.
 
 None of them is a dependency of the project. `python -m loadtest engines --install` fetches what
 they need into `.rackstream/engines` and into Maven's folders. All of them take the same options,
-print `running` when they run, write the contract's alerts, and are checked against the same truth.
+print `running` when they run, write what the contract says of the job, and are checked against the
+same truth.
 """
 
 import shutil
@@ -17,7 +18,7 @@ from events.cli import UserFacingError
 from jars.java import java
 
 FOLDER = Path(__file__).parent
-SHARED_MODULE = "rule"
+SHARED_MODULE = "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,10 @@ class JavaEngine:
 
     module: str
     jar: str
+    jobs: tuple[str, ...]
+    """The jobs that it has, by the names of the Spark jobs."""
+    options: tuple[str, ...] = ()
+    """Options of its own that a plan may give."""
 
     @property
     def _java(self) -> Path:
@@ -57,9 +62,9 @@ class JavaEngine:
         pom = str(self._java / "pom.xml")
         _run([maven, "-q", "-B", "-f", pom, "-pl", self.module, "-am", "clean", "package"])
 
-    def command(self) -> tuple[str, ...]:
-        """Return the command that starts it, with the same heap as Spark."""
-        return (java(), "-Xmx1g", "-jar", str(self._jar))
+    def command(self, job: str) -> tuple[str, ...]:
+        """Return the command that starts a job in it, with the same heap as Spark."""
+        return (java(), "-Xmx1g", "-jar", str(self._jar), job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class PythonEngine:
     """An engine in Python, which has a virtual environment of its own."""
 
     name: str
+    jobs: tuple[str, ...] = ("overheating",)
+    options: tuple[str, ...] = ()
 
     @property
     def _python(self) -> Path:
@@ -93,17 +100,27 @@ class PythonEngine:
         _run([*pip, "--disable-pip-version-check", "--require-hashes", "-r", str(self._lock)])
         shutil.copy(self._lock, self._environment)
 
-    def command(self) -> tuple[str, ...]:
-        """Return the command that starts it."""
+    def command(self, job: str) -> tuple[str, ...]:
+        """Return the command that starts a job in it."""
         return (
             str(self._environment / "bin" / "python"),
-            str(self._python / f"overheating_{self.name}.py"),
+            str(self._python / f"{job}_{self.name}.py"),
         )
 
 
 ENGINES: dict[str, JavaEngine | PythonEngine] = {
-    "kafka-streams": JavaEngine("kafka_streams", "overheating-kafka-streams.jar"),
-    "flink": JavaEngine("flink", "overheating-flink.jar"),
+    "kafka-streams": JavaEngine(
+        "kafka_streams",
+        "rackstream-kafka-streams.jar",
+        ("overheating", "rack_temperature"),
+        ("--update-interval-ms",),
+    ),
+    "flink": JavaEngine(
+        "flink",
+        "rackstream-flink.jar",
+        ("overheating", "rack_temperature", "ad_attribution"),
+        ("--update-interval-ms",),
+    ),
     "quix": PythonEngine("quix"),
     "bytewax": PythonEngine("bytewax"),
 }
@@ -114,9 +131,9 @@ def missing(engines: Iterable[str]) -> list[str]:
     return sorted(name for name in set(engines) & ENGINES.keys() if not ENGINES[name].is_installed)
 
 
-def command(engine: str) -> tuple[str, ...]:
-    """Return the command that starts an engine."""
-    return ENGINES[engine].command()
+def command(engine: str, job: str) -> tuple[str, ...]:
+    """Return the command that starts a job in an engine."""
+    return ENGINES[engine].command(job)
 
 
 def _run(arguments: list[str]) -> None:

@@ -147,8 +147,12 @@ def _throughput(
         return None, None
     if point.settings.terminates:
         return throughput.from_batches(batches)
-    seen = [output.seen_ms for output in raw.outputs if raw.sinks[output.topic] != DEAD_LETTERS]
-    return throughput.from_outputs(count, raw.started_ms, seen)
+    shown = throughput.records_shown(
+        (output.seen_ms, raw.sinks[output.topic].name, row)
+        for output, row in zip(raw.outputs, raw.rows, strict=True)
+        if raw.sinks[output.topic] != DEAD_LETTERS
+    )
+    return throughput.from_outputs(count, raw.started_ms, shown)
 
 
 def measured_interval(point: Point, inputs: Inputs) -> tuple[float, float]:

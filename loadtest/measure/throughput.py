@@ -1,8 +1,11 @@
-"""Throughput of a catch-up: by Spark's batches where the jobs end, otherwise by output times."""
+"""Throughput of a catch-up: by Spark's batches where the jobs end, otherwise by its outputs."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
+from events.topics import AD_ATTRIBUTION, RACK_TEMPERATURE
 from loadtest.measure import lag
 
 Batches = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -26,21 +29,46 @@ def first_batch_seconds(batches: Batches, starts_ms: Sequence[int | None]) -> li
     return found
 
 
-def from_outputs(
-    count: int, started_ms: float, seen_ms: Sequence[float]
-) -> tuple[float | None, float | None]:
-    """Return records/s from the start to the last output, and of the last two thirds of outputs.
+def records_shown(
+    outputs: Iterable[tuple[float, str, Mapping[str, Any]]],
+) -> list[tuple[float, int]]:
+    """Return when each output was seen, and how many records it is the first to show.
 
-    Outputs come at an even rate of the records, so a third of them is a third of the work. The
-    first third is left out as warm-up.
+    In: time, topic and value of outputs in the order of their topics. A window shows the readings
+    that it counts more than before, so that it does not matter how often it is written. A row
+    without a click shows none: it comes when the watermark has passed.
     """
-    seen = sorted(seen_ms)
-    if not seen or seen[-1] <= seen[len(seen) // 3]:
+    counted: dict[tuple[str, str], int] = {}
+    shown: list[tuple[float, int]] = []
+    for seen_ms, topic, row in outputs:
+        records = 1
+        if topic == RACK_TEMPERATURE.name:
+            key = row["scope"], row["window_start"]
+            records = row["reading_count"] - counted.get(key, 0)
+            counted[key] = row["reading_count"]
+        elif topic == AD_ATTRIBUTION.name and row["click_id"] is None:
+            records = 0
+        shown.append((seen_ms, records))
+    return shown
+
+
+def from_outputs(
+    count: int, started_ms: float, shown: Iterable[tuple[float, int]]
+) -> tuple[float | None, float | None]:
+    """Return records/s from the start to the last output, and of the last two thirds.
+
+    In: what `records_shown` returns; outputs that show none are left out. Outputs show records at
+    an even rate, so a third of what they show is a third of the work. The first third is left out
+    as warm-up.
+    """
+    seen = sorted((moment, records) for moment, records in shown if records > 0)
+    so_far = list(accumulate(records for _, records in seen))
+    third = bisect_right(so_far, so_far[-1] / 3) if so_far else 0
+    if not seen or seen[-1][0] <= seen[third][0]:
         return None, None
-    total_s = (seen[-1] - started_ms) / 1000
-    warm_s = (seen[-1] - seen[len(seen) // 3]) / 1000
-    warm_share = 1 - (len(seen) // 3) / len(seen)
-    return count / total_s, count * warm_share / warm_s
+    total_s = (seen[-1][0] - started_ms) / 1000
+    warm_s = (seen[-1][0] - seen[third][0]) / 1000
+    return count / total_s, count * (1 - so_far[third] / so_far[-1]) / warm_s
 
 
 def _first_batches(batches: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -16,7 +16,7 @@ import pytest
 from demo.comparison import Comparison
 from events.topics import ALERTS, DEAD_LETTERS
 from loadtest.machine import describe
-from loadtest.measure import collect
+from loadtest.measure import collect, throughput
 from loadtest.measure.analysis import RawData, analyse, decode
 from loadtest.measure.collect import Output
 from loadtest.measure.inputs import Inputs
@@ -176,6 +176,29 @@ def test_after_a_kill_the_restarts_first_batch_is_cold_and_gives_the_recovery_ti
     assert (result.startup_s, result.recovery_s) == (16, 19)
     assert result.throughput_per_s == pytest.approx(4000 / 25)
     assert result.warm_throughput_per_s == pytest.approx(2000 / 6)
+
+
+def test_a_window_shows_the_readings_that_it_counts_more_than_before() -> None:
+    rows = [("a", "12:00", 3), ("a", "12:05", 2), ("a", "12:00", 4), ("b", "12:00", 5)]
+    windows = [
+        (float(moment), "rack-temperature", {"scope": a, "window_start": b, "reading_count": n})
+        for moment, (a, b, n) in enumerate(rows)
+    ]
+    assert throughput.records_shown(windows) == [(0, 3), (1, 2), (2, 1), (3, 5)]
+
+
+def test_an_impression_without_a_click_shows_no_progress() -> None:
+    rows = [(5.0, "ad-attribution", {"click_id": it}) for it in ("x", None)]
+    assert throughput.records_shown([*rows, (9.0, "alerts", {})]) == [(5, 1), (5, 0), (9, 1)]
+
+
+def test_throughput_counts_what_outputs_show_and_ends_with_the_last_that_shows_any() -> None:
+    # From 1 s to 4 s a third is shown, and the rest until 5 s: a hundred a second, then 600.
+    shown = [(4000.0, 301), (5000.0, 599), (9000.0, 0)]
+    total, warm = throughput.from_outputs(900, 1000.0, shown)
+    assert total == 900 / 4
+    assert warm == pytest.approx(599)
+    assert throughput.from_outputs(900, 1000.0, [(4000.0, 0)]) == (None, None)
 
 
 def test_a_real_time_catch_ups_throughput_follows_from_its_output_times() -> None:

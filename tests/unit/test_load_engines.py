@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from events.cli import UserFacingError
-from loadtest import engines
+from loadtest import commands, engines
 from loadtest.__main__ import capacity_command, run_command
 from loadtest.engines import ENGINES, JavaEngine, PythonEngine
 from loadtest.measure.correctness import compare_outputs
-from loadtest.plan import PLANS, Engine, PointSettings
+from loadtest.plan import PLANS, Engine, PointSettings, load_plan, variants
 
 
 def test_a_plan_may_name_spark_and_every_other_engine() -> None:
@@ -68,14 +68,14 @@ def test_a_java_engine_without_maven_names_the_package_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", str(empty_folder))
     with pytest.raises(UserFacingError, match="install the package maven"):
-        JavaEngine("flink", "it.jar").install()
+        JavaEngine("flink", "it.jar", ("overheating",)).install()
 
 
 def test_a_jar_older_than_the_sources_of_its_module_or_the_shared_one_is_not_installed(
     empty_folder: Path,
 ) -> None:
-    engine, java = JavaEngine("flink", "it.jar"), empty_folder / "java"
-    poms = [java / "pom.xml", java / "rule" / "pom.xml", java / "flink" / "pom.xml"]
+    engine, java = JavaEngine("flink", "it.jar", ("overheating",)), empty_folder / "java"
+    poms = [java / "pom.xml", java / "shared" / "pom.xml", java / "flink" / "pom.xml"]
     jar = java / "flink" / "target" / "it.jar"
     jar.parent.mkdir(parents=True)
     for pom in poms:
@@ -83,7 +83,7 @@ def test_a_jar_older_than_the_sources_of_its_module_or_the_shared_one_is_not_ins
         pom.write_text("<project/>")
     jar.touch()
     assert engine.is_installed
-    assert engine.command()[-1] == str(jar)
+    assert engine.command("overheating")[-2:] == (str(jar), "overheating")
     for pom in poms:
         os.utime(pom, ns=(0, jar.stat().st_mtime_ns + 10**9))
         assert not engine.is_installed, pom
@@ -100,6 +100,29 @@ def test_an_environment_made_from_another_lock_file_is_not_installed(empty_folde
     assert engine.is_installed
     lock.write_text("a==2\n")
     assert not engine.is_installed
+
+
+def test_an_engine_is_given_the_options_of_the_plan_as_words(tmp_path: Path) -> None:
+    given = commands.engine_options(tmp_path, "it:9092", "a-", ("--update-interval-ms=1000",))
+    assert given[:4] == ["--bootstrap", "it:9092", "--prefix", "a-"]
+    assert given[-2:] == ["--update-interval-ms", "1000"]
+
+
+def test_every_job_of_an_engine_is_compared_with_spark_in_a_plan_for_each_measure() -> None:
+    plans = {path.stem: load_plan(path) for path in PLANS.glob("*.yaml")}
+    compared = {
+        (name.rpartition("-engines-")[2], own.engine, own.jobs)
+        for name, plan in plans.items()
+        for _, own in variants(plan)
+        if "engines-" in name
+    }
+    for name, engine in ENGINES.items():
+        if isinstance(engine, PythonEngine):
+            continue
+        for job in engine.jobs[1:]:
+            for measure in ("catch-up", "latency", "capacity"):
+                assert (measure, name, (job,)) in compared
+                assert (measure, "spark", (job,)) in compared
 
 
 def test_dead_letters_are_not_expected_of_other_engines_than_spark() -> None:

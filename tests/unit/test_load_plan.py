@@ -128,10 +128,29 @@ MISTAKES = [
         "jobs: [overheating]\ntrigger: micro-batch\ncount: 9\nkill_at: [0.5, 0.6]\n",
         "line 4 of the load plan {} (kill_at): a catch-up (count) is killed once.",
     ),
-    ("jobs: [rack_temperature]\nengine: flink\n", "(jobs): flink runs one job, overheating."),
+    (
+        "jobs: [ad_attribution]\nengine: kafka-streams\n",
+        "(jobs): kafka-streams runs one job of overheating, rack_temperature.",
+    ),
+    (
+        "jobs: [overheating, rack_temperature]\nengine: flink\n",
+        "(jobs): flink runs one job of overheating, rack_temperature, ad_attribution.",
+    ),
+    (
+        "jobs: [overheating]\nengine: flink\noptions: [--no-dead-letters]\n",
+        "(options): flink has no option --no-dead-letters.",
+    ),
     (
         "jobs: [overheating]\nengine: quix\ntrigger: micro-batch\n",
         "(trigger): quix has no micro-batches.",
+    ),
+    (
+        "jobs: [overheating]\nengine: flink\nservice: real-time\n",
+        "line 3 of the load plan {} (service): the image has no flink.",
+    ),
+    (
+        "jobs: [overheating]\ntrigger: micro-batch\ncount: 9\nkill_at: 0.5\nservice: micro-batch\n",
+        "line 4 of the load plan {} (kill_at): jobs in a container cannot be killed by a plan.",
     ),
     (
         "jobs: [overheating]\nengine: flink\nconf: {a: b}\n",

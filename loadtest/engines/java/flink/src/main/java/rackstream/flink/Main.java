@@ -1,77 +1,46 @@
 package rackstream.flink;
 
 import org.apache.flink.api.common.JobID;
-import org.apache.flink.api.common.eventtime.WatermarkStrategy;
-import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
-import org.apache.flink.configuration.CoreOptions;
-import org.apache.flink.configuration.ExecutionOptions;
-import org.apache.flink.configuration.ExternalizedCheckpointRetention;
-import org.apache.flink.configuration.MemorySize;
-import org.apache.flink.configuration.PipelineOptions;
-import org.apache.flink.configuration.RestOptions;
-import org.apache.flink.configuration.RestartStrategyOptions;
-import org.apache.flink.configuration.SecurityOptions;
-import org.apache.flink.configuration.StateBackendOptions;
-import org.apache.flink.configuration.StateRecoveryOptions;
-import org.apache.flink.configuration.TaskManagerOptions;
-import org.apache.flink.connector.base.DeliveryGuarantee;
-import org.apache.flink.connector.kafka.sink.KafkaSink;
-import org.apache.flink.connector.kafka.source.KafkaSource;
-import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.execution.ExecutionState;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobmaster.JobResult;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
-import org.apache.flink.state.rocksdb.RocksDBOptions;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
-import org.apache.kafka.clients.consumer.ConsumerConfig;
-import org.apache.kafka.clients.producer.ProducerConfig;
 
-import rackstream.rule.Alert;
-import rackstream.rule.Arguments;
-import rackstream.rule.Inventory;
-import rackstream.rule.Reading;
+import rackstream.shared.Arguments;
 
 import sun.misc.Signal;
 
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
-import java.util.Comparator;
-import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
 /**
- * The overheating rule as a user of Flink would write it; load tests compare the Spark job with it.
+ * The project's jobs as a user of Flink would write them; load tests compare the Spark jobs with
+ * them.
  *
  * <pre>
  * mvn -q -B package
- * java -jar target/overheating-flink.jar --bootstrap SERVERS --prefix PREFIX
- *      --inventory FILE --state FOLDER [--threads N]
+ * java -jar target/rackstream-flink.jar JOB --bootstrap SERVERS --prefix PREFIX
+ *      --inventory FILE --state FOLDER [--threads N] [--update-interval-ms N]
  * </pre>
  *
- * <p>Reads PREFIX + rack-readings from the earliest offset and writes PREFIX + alerts, in a cluster
- * inside this process. The job has two tasks, each with a parallelism of --threads: source and
- * parser; rule and sink. Readings are partitioned by rack between them and keep the order of their
- * partition. State is in RocksDB, checkpoints are in the state folder; a restart continues from the
- * newest checkpoint.
+ * <p>JOB is the Spark job's name. It reads the same topics from the earliest offset and writes the
+ * same topic, in a cluster inside this process. Its tasks have a parallelism of --threads.
+ * State is in RocksDB, checkpoints are in the state folder; a restart continues from the newest
+ * checkpoint.
  *
- * <p>Delivery is at-least-once: after a kill, alerts may be repeated with the same id.
+ * <p>Delivery is at-least-once: after a kill, outputs may be repeated.
  *
- * <p>It writes no dead letters. It skips malformed records and prints their number at the end.
- *
- * <p>Limits: it never forgets a rack (some 150 bytes each). A parallelism above the number of
- * partitions leaves sources idle.
+ * <p>It writes no dead letters. It skips malformed records.
  */
 public final class Main {
     private static final long STARTUP_POLL_MS = 50;
@@ -88,8 +57,10 @@ public final class Main {
             System.exit(2);
             return;
         }
-        Configuration settings = settings(arguments);
+        Configuration settings = Settings.of(arguments);
         JobGraph job = job(arguments, settings);
+        int slots = job.getMaximumParallelism();
+        Settings.setMemory(settings, slots);
         CountDownLatch end = new CountDownLatch(1);
         // A signal handler, because after a shutdown hook Java would exit with 143.
         Signal.handle(new Signal("TERM"), signal -> end.countDown());
@@ -100,7 +71,7 @@ public final class Main {
                         new MiniClusterConfiguration.Builder()
                                 .setConfiguration(settings)
                                 .setNumTaskManagers(1)
-                                .setNumSlotsPerTaskManager(arguments.threads())
+                                .setNumSlotsPerTaskManager(slots)
                                 .build());
         cluster.start();
         cluster.submitJob(job).get();
@@ -117,9 +88,9 @@ public final class Main {
 
         boolean failed = result.isDone();
         if (!failed) {
-            stop(cluster, job.getJobID(), checkpoints(arguments));
+            stop(cluster, job.getJobID(), Settings.checkpoints(arguments));
         }
-        report(result.get());
+        result.get().getSerializedThrowable().ifPresent(Throwable::printStackTrace);
         cluster.close();
         System.exit(failed ? 1 : 0);
     }
@@ -137,15 +108,6 @@ public final class Main {
         }
     }
 
-    private static void report(JobResult result) throws IOException, ClassNotFoundException {
-        result.getSerializedThrowable().ifPresent(Throwable::printStackTrace);
-        var malformed = result.getAccumulatorResults().get(ParseReadings.MALFORMED);
-        if (malformed != null) {
-            Object count = malformed.deserializeValue(Main.class.getClassLoader()).getUnchecked();
-            System.err.println("malformed records: " + count);
-        }
-    }
-
     private static boolean allTasksRun(MiniCluster cluster, JobID job)
             throws InterruptedException, ExecutionException {
         var tasks = cluster.getExecutionGraph(job).get().getAllExecutionVertices();
@@ -153,96 +115,18 @@ public final class Main {
                 .allMatch(task -> task.getExecutionState() == ExecutionState.RUNNING);
     }
 
-    static JobGraph job(Arguments arguments, Configuration settings) throws IOException {
-        KafkaSource<byte[]> readings =
-                KafkaSource.<byte[]>builder()
-                        .setBootstrapServers(arguments.bootstrap())
-                        .setTopics(arguments.prefix() + "rack-readings")
-                        .setGroupId(arguments.prefix() + "overheating-flink")
-                        .setStartingOffsets(OffsetsInitializer.earliest())
-                        .setDeserializer(new RawValueDeserializer())
-                        // A poll returns what is there, so this adds no delay; a backlog is read in
-                        // larger pieces.
-                        .setProperty(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, "5000")
-                        // The broker answers as soon as it has one byte (the default), for low
-                        // latency.
-                        .setProperty(ConsumerConfig.FETCH_MIN_BYTES_CONFIG, "1")
-                        .build();
-        KafkaSink<Alert> alerts =
-                KafkaSink.<Alert>builder()
-                        .setBootstrapServers(arguments.bootstrap())
-                        .setRecordSerializer(new AlertSerializer(arguments.prefix() + "alerts"))
-                        // A checkpoint waits for records in flight; no alert waits for a
-                        // checkpoint.
-                        .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
-                        // Send each alert at once.
-                        .setProperty(ProducerConfig.LINGER_MS_CONFIG, "0")
-                        .build();
+    static JobGraph job(Arguments arguments, Configuration settings)
+            throws IOException, ExecutionException, InterruptedException {
         StreamExecutionEnvironment flink =
                 StreamExecutionEnvironment.getExecutionEnvironment(settings);
-        // No watermarks: the rule orders readings by the gateway's sequence.
-        flink.fromSource(readings, WatermarkStrategy.noWatermarks(), "readings")
-                .uid("readings")
-                .flatMap(new ParseReadings())
-                .uid("parsed")
-                .keyBy(Reading::rackId)
-                .process(new OverheatingFunction(Inventory.read(arguments.inventory())))
-                .uid("rule")
-                .sinkTo(alerts)
-                .uid("alerts");
+        switch (arguments.job()) {
+            case "overheating" -> Overheating.build(flink, arguments);
+            case "ad_attribution" -> AdAttributions.build(flink, arguments);
+            case "rack_temperature" -> RackTemperatures.build(flink, arguments);
+            default ->
+                    throw new IllegalArgumentException(
+                            "no job " + arguments.job() + " in Flink");
+        }
         return flink.getStreamGraph().getJobGraph();
-    }
-
-    private static Configuration settings(Arguments arguments) throws IOException {
-        Path state = arguments.state().toAbsolutePath();
-        Path checkpoints = Files.createDirectories(checkpoints(arguments));
-        Path rocksDb = Files.createDirectories(state.resolve("rocksdb"));
-        Configuration settings = new Configuration();
-        settings.set(PipelineOptions.NAME, "overheating");
-        settings.set(CoreOptions.DEFAULT_PARALLELISM, arguments.threads());
-        // The functions keep no reference to their input, so chained ones need no copies.
-        settings.set(PipelineOptions.OBJECT_REUSE, true);
-        // Fail where a type would fall back to Kryo, which uses reflection and is slow.
-        settings.set(PipelineOptions.GENERIC_TYPES, false);
-        // A network buffer is flushed after at most 5 ms.
-        settings.set(ExecutionOptions.BUFFER_TIMEOUT, Duration.ofMillis(5));
-        settings.set(StateBackendOptions.STATE_BACKEND, "rocksdb");
-        settings.set(RocksDBOptions.LOCAL_DIRECTORIES, rocksDb.toString());
-        // For RocksDB's write buffers and block cache: holds the state of more than 100,000 racks.
-        settings.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, MemorySize.ofMebiBytes(256));
-        settings.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(10));
-        settings.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, checkpoints.toUri().toString());
-        // A checkpoint writes only the changes since the last.
-        settings.set(CheckpointingOptions.INCREMENTAL_CHECKPOINTS, true);
-        settings.set(
-                CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
-                ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
-        Optional<Path> newest = newest(checkpoints);
-        if (newest.isPresent()) {
-            settings.set(StateRecoveryOptions.SAVEPOINT_PATH, newest.get().toUri().toString());
-        }
-        // Retry after a broker's restart; a lasting failure ends the process.
-        settings.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
-        settings.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 3);
-        settings.set(
-                RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofSeconds(1));
-        // Without Kerberos the cluster would log a warning.
-        settings.set(SecurityOptions.DELEGATION_TOKENS_ENABLED, false);
-        // Any free port, so that several processes can run side by side.
-        settings.set(RestOptions.BIND_PORT, "0");
-        return settings;
-    }
-
-    private static Path checkpoints(Arguments arguments) {
-        return arguments.state().toAbsolutePath().resolve("checkpoints");
-    }
-
-    /** Return the newest complete checkpoint or savepoint, by the time of its metadata file. */
-    private static Optional<Path> newest(Path folder) throws IOException {
-        try (Stream<Path> files = Files.walk(folder)) {
-            return files.filter(file -> file.endsWith("_metadata"))
-                    .max(Comparator.comparing(file -> file.toFile().lastModified()))
-                    .map(Path::getParent);
-        }
     }
 }

@@ -2,47 +2,40 @@ package rackstream.streams;
 
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
-import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KafkaStreams.State;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
-import org.apache.kafka.streams.state.Stores;
 
-import rackstream.rule.Arguments;
-import rackstream.rule.Inventory;
+import rackstream.shared.Arguments;
 
 import sun.misc.Signal;
 
 import java.io.IOException;
 import java.time.Duration;
-import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * The overheating rule as a user of Kafka Streams would write it; load tests compare the Spark job
- * with it.
+ * The project's jobs as a user of Kafka Streams would write them; load tests compare the Spark jobs
+ * with them.
  *
  * <pre>
  * mvn -q -B package
- * java -jar target/overheating-kafka-streams.jar --bootstrap SERVERS --prefix PREFIX
- *      --inventory FILE --state FOLDER [--threads N]
+ * java -jar target/rackstream-kafka-streams.jar JOB --bootstrap SERVERS --prefix PREFIX
+ *      --inventory FILE --state FOLDER [--threads N] [--update-interval-ms N]
  * </pre>
  *
- * <p>Reads PREFIX + rack-readings from the earliest offset and writes PREFIX + alerts. The topology
- * is a source, one processor with one persistent store, and a sink. It needs no repartitioning,
- * because the topic's key is the rack. State is in RocksDB and in a changelog topic, so a restart
- * with the same prefix continues.
+ * <p>JOB is the Spark job's name. It reads the same topics from the earliest offset and writes the
+ * same topic. State is in RocksDB and in changelog topics, so a restart with the same prefix
+ * continues.
  *
- * <p>Delivery is at-least-once: after a kill, alerts may be repeated with the same id.
+ * <p>Delivery is at-least-once: after a kill, outputs may be repeated.
  *
  * <p>It writes no dead letters. It skips malformed records and prints their number at the end.
- *
- * <p>Limits: it never forgets a rack (some 150 bytes each, in the store and in its changelog).
  */
 public final class Main {
     private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(8);
@@ -59,8 +52,7 @@ public final class Main {
             return;
         }
         LongAdder malformed = new LongAdder();
-        Topology topology =
-                topology(arguments.prefix(), Inventory.read(arguments.inventory()), malformed);
+        Topology topology = topology(arguments, malformed);
         KafkaStreams streams = new KafkaStreams(topology, settings(arguments));
 
         CountDownLatch end = new CountDownLatch(1);
@@ -92,32 +84,14 @@ public final class Main {
         System.exit(failed.get() || !closed ? 1 : 0);
     }
 
-    static Topology topology(String prefix, Inventory inventory, LongAdder malformed) {
-        var bytes = Serdes.ByteArray();
-        // With the cache, state goes to RocksDB and the changelog once per commit, not once per
-        // reading.
-        var racks =
-                Stores.keyValueStoreBuilder(
-                                Stores.persistentKeyValueStore(OverheatingProcessor.STORE),
-                                Serdes.String(),
-                                bytes)
-                        .withCachingEnabled()
-                        .withLoggingEnabled(Map.of());
-        return new Topology()
-                .addSource(
-                        "readings",
-                        bytes.deserializer(),
-                        bytes.deserializer(),
-                        prefix + "rack-readings")
-                .addProcessor(
-                        "rule", () -> new OverheatingProcessor(inventory, malformed), "readings")
-                .addStateStore(racks, "rule")
-                .addSink(
-                        "alerts",
-                        prefix + "alerts",
-                        bytes.serializer(),
-                        bytes.serializer(),
-                        "rule");
+    private static Topology topology(Arguments arguments, LongAdder malformed) throws IOException {
+        return switch (arguments.job()) {
+            case "overheating" -> Overheating.topology(arguments, malformed);
+            case "rack_temperature" -> RackTemperatures.topology(arguments, malformed);
+            default ->
+                    throw new IllegalArgumentException(
+                            "no job " + arguments.job() + " in Kafka Streams");
+        };
     }
 
     private static Properties settings(Arguments arguments) {
@@ -125,7 +99,7 @@ public final class Main {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments.bootstrap());
         // Group and changelog are named after it, so a fresh prefix starts fresh.
         settings.put(
-                StreamsConfig.APPLICATION_ID_CONFIG, arguments.prefix() + "overheating-streams");
+                StreamsConfig.APPLICATION_ID_CONFIG, arguments.prefix() + arguments.job() + "-streams");
         settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments.state().toString());
         // Threads share the topic's partitions; more threads than partitions would idle.
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, arguments.threads());
@@ -133,9 +107,11 @@ public final class Main {
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 64L << 20);
         // Do not push metrics to the broker: the other engines do not carry that load either.
         settings.put(StreamsConfig.ENABLE_METRICS_PUSH_CONFIG, false);
-        // As often as the other engines checkpoint. Alerts do not wait for it; it bounds what a
-        // kill repeats.
-        settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 10_000L);
+        // A commit also writes merged updates. Otherwise as often as the other engines checkpoint:
+        // no output waits for it; it bounds what a kill repeats.
+        settings.put(
+                StreamsConfig.COMMIT_INTERVAL_MS_CONFIG,
+                arguments.updateIntervalMs() > 0 ? arguments.updateIntervalMs() : 10_000L);
         settings.put(
                 StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
         // After a kill the next start waits for the dead member's session to expire: 10 s instead
@@ -149,8 +125,11 @@ public final class Main {
         settings.put(StreamsConfig.BUFFERED_RECORDS_PER_PARTITION_CONFIG, 10_000);
         // The broker answers as soon as it has one byte (the default), for low latency.
         settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.FETCH_MIN_BYTES_CONFIG), 1);
-        // Send each alert at once; the default of Kafka Streams is 100 ms.
-        settings.put(StreamsConfig.producerPrefix(ProducerConfig.LINGER_MS_CONFIG), 0);
+        // Send each alert at once, and gather windows for as long as the Spark job; the default of
+        // Kafka Streams is 100 ms.
+        settings.put(
+                StreamsConfig.producerPrefix(ProducerConfig.LINGER_MS_CONFIG),
+                arguments.job().equals("overheating") ? 0 : 5);
         return settings;
     }
 }
