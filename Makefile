@@ -104,7 +104,8 @@ monitoring: ## Start it with Prometheus, Alertmanager and Grafana, which watch i
 		"Prometheus: http://localhost:$${PROMETHEUS_HOST_PORT:-9090}."
 
 failover: setup ## Kill a Spark worker and a broker under load, and count lost alerts
-	REQUIRE_DOCKER=1 FAILOVER_SECONDS=60 $(PY) -m pytest tests/containers/test_failover.py -s
+	REQUIRE_DOCKER=1 FAILOVER_SECONDS=60 $(PY) -m pytest -s \
+		tests/containers/test_failover.py tests/containers/failover_of_all_jobs.py
 
 logs: ## Follow the alerts of the containers
 	$(COMPOSE) logs --follow --no-log-prefix alerting

@@ -58,10 +58,11 @@ def stack(
 ) -> Iterator[Stack]:
     """Return a Compose project of the test's own, on free ports; remove it afterwards.
 
-    `@pytest.mark.profiles(...)` names the profiles to switch on.
+    `@pytest.mark.profiles(...)` names the profiles to switch on, and with `also=` a file that
+    overrides parts of the Compose file.
     """
     marker = request.node.get_closest_marker("profiles")
-    stack = Stack(tmp_path, marker.args if marker else ())
+    stack = Stack(tmp_path, marker.args, **marker.kwargs) if marker else Stack(tmp_path, ())
     for name, value in stack.env.items():
         monkeypatch.setenv(name, value)
     try:

@@ -18,14 +18,19 @@ from events.catalog import RULES
 from producer.expected.rack_alerts import DEFAULT_RULES
 from tests.support import ROOT, Kafka, eventually, free_port
 
-DATABASE = "/var/lib/rackstream/alerting/alerts-single-broker.sqlite3"
+THREE_BROKERS = {
+    "STACK_KAFKA_SERVERS": "kafka-1:9092,kafka-2:9092,kafka-3:9092",
+    "STACK_REPLICATION": "3",
+    "DATA_SUFFIX": "three-brokers",
+}
+"""What `make up-brokers` sets. The broker `kafka` must be left out."""
 TRUTH = "/var/lib/rackstream/load/truth.jsonl"
 READ_ALERTS = """
-import sqlite3
-database = sqlite3.connect("file:DATABASE?mode=ro", uri=True)
+import os, sqlite3
+database = sqlite3.connect(f"file:{os.environ['ALERTING_DATABASE']}?mode=ro", uri=True)
 for (alert,) in database.execute("SELECT alert FROM alerts"):
     print(alert)
-""".replace("DATABASE", DATABASE)
+"""
 PORTS = (
     "KAFKA_HOST_PORT",
     "KAFKA_1_HOST_PORT",
@@ -37,15 +42,18 @@ PORTS = (
 
 
 class Stack:
-    """One project. Its name and its ports are its own, so that it meets no other that runs here."""
+    """One project. Its name and its ports are its own, so that it meets no other that runs here.
 
-    def __init__(self, folder: Path, profiles: Iterable[str]) -> None:
+    `also` is a file that overrides parts of the Compose file.
+    """
+
+    def __init__(self, folder: Path, profiles: Iterable[str], also: str = "") -> None:
         self.folder = folder
         self.env = {name: str(free_port()) for name in PORTS}
         self.env["COMPOSE_PROJECT_NAME"] = f"rackstream-test-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self.compose = DockerCompose(
             ROOT,
-            compose_file_name="docker-compose.yml",
+            compose_file_name=["docker-compose.yml", *([also] if also else [])],
             profiles=list(profiles),
         )
 
@@ -54,10 +62,11 @@ class Stack:
         """The broker as programs on this machine reach it."""
         return Kafka(f"localhost:{self.env['KAFKA_HOST_PORT']}", "")
 
-    def up(self, *services: str, without: str = "") -> None:
-        """Start services and their dependencies, except one, and wait until they are healthy."""
+    def up(self, *services: str, without: Collection[str] = ()) -> None:
+        """Start services and their dependencies, except some, and wait until they are healthy."""
         if without:
-            self.command("up", "--wait", f"--scale={without}=0", *services, timeout_s=300)
+            left_out = [f"--scale={name}=0" for name in without]
+            self.command("up", "--wait", *left_out, *services, timeout_s=300)
         else:
             self.compose.services = list(services)
             self.compose.start()
@@ -118,6 +127,13 @@ class Stack:
             timeout_s=180,
             every_s=1,
         )
+
+    def await_history(self) -> None:
+        """Wait until the clickstream's history has been sent, which takes a minute.
+
+        A broker that is killed meanwhile would make hours of it late.
+        """
+        self.await_log("clickstream", '"sent":')
 
     def alerts(self, rules: Collection[str] = RULES) -> list[Row]:
         """Return the alerts of the rules that alerting has logged.

@@ -1,23 +1,37 @@
 """What is lost when a Spark worker, or one of three brokers, dies under load? Nothing may be.
 
-Readings of 400 racks are sent, and 40 of the racks cross their threshold as often as can be. `make
-failover` has at least 2,000 a second for 60 seconds after the kill (FAILOVER_SECONDS); the short
-form sends less, for the cluster and the brokers then leave two cores nothing to spare.
+Readings of 400 racks are sent, of which 40 cross their threshold as often as can be, and 10 have a
+weak signal again and again.
+
+- `make failover` (FAILOVER_SECONDS) kills the worker and the broker in separate runs, and has at
+  least 2,000 readings a second for 60 seconds after the kill.
+- The short form kills one after the other in one stack, where one rule runs in Real-time Mode and
+  one in micro-batches. It sends less, for the stack leaves two cores nothing to spare.
 """
 
 import os
-from collections.abc import Callable
+from collections import Counter
 
 import pytest
 
+from demo.comparison import Row
+from events.catalog import RACK_OVERHEATING, WEAK_SIGNAL
 from events.times import now_ms, to_ms
-from tests.containers.stack import Stack
+from tests.containers.stack import THREE_BROKERS, Stack
 from tests.support import above, eventually
 
 pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.timeout(1200)]
 
 SECONDS = int(os.environ.get("FAILOVER_SECONDS", "10"))
-RATE, DUE_AFTER_THE_KILL, PATIENCE_S = (2000, 100, 120) if SECONDS >= 60 else (300, 5, 300)
+LONG = SECONDS >= 60
+RATE, DUE_AFTER_THE_KILL, PATIENCE_S = (2000, 100, 120) if LONG else (300, 5, 300)
+WORKER, BROKER = "spark-worker-1", "kafka-1"
+SEPARATE_RUNS = [
+    pytest.param((WORKER,), marks=pytest.mark.profiles("cluster", "load")),
+    pytest.param((BROKER,), marks=pytest.mark.profiles("brokers", "load")),
+]
+ONE_RUN = pytest.mark.profiles("cluster", "brokers", "load", also="tests/containers/failover.yml")
+RULES = {RACK_OVERHEATING, WEAK_SIGNAL}
 # The rate is taken from the first send to the last answer, which comes after the last record's
 # time: a sender that keeps its schedule to the millisecond is measured a little below it. A tenth
 # more is sent, so that RATE is held.
@@ -32,56 +46,65 @@ def load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOAD_SECONDS", "900")
 
 
-def nothing_is_lost(stack: Stack, kill: Callable[[], None]) -> None:
-    """Put the load on what runs, kill while alerts come, and hold the alerts against the truth."""
+def await_more_alerts(stack: Stack) -> None:
+    """Wait until enough alerts of each rule have been logged that were not there before."""
+    before = Counter(row["rule"] for row in stack.alerts(RULES))
+
+    def enough(seen: list[Row]) -> bool:
+        now = Counter(row["rule"] for row in seen)
+        return all(now[rule] > before[rule] + DUE_AFTER_THE_KILL for rule in RULES)
+
+    stack.await_alerts(enough, timeout_s=PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    "killed",
+    SEPARATE_RUNS if LONG else [pytest.param((WORKER, BROKER), marks=ONE_RUN)],
+    ids=" and ".join,
+)
+def test_what_is_killed_under_load_loses_nothing(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, killed: tuple[str, ...]
+) -> None:
+    without: tuple[str, ...] = ()
+    if BROKER in killed:
+        without = ("kafka",)
+        for name, value in THREE_BROKERS.items():
+            monkeypatch.setenv(name, value)
+    jobs = ["cluster-real-time"] if WORKER in killed else ["real-time"]
+    if not LONG:
+        jobs.append("cluster-micro-batch")
+    stack.up("alerting", *jobs, without=without)
+    for job in jobs:
+        stack.await_log(job, " -> alerts")
+
+    # The load continues while alerts come, and is stopped in order.
     stack.start("load")
-    stack.await_alerts(lambda seen: len(seen) > DUE_AFTER_THE_KILL, timeout_s=PATIENCE_S)
+    await_more_alerts(stack)
     killed_ms = now_ms()
-    kill()
+    if WORKER in killed:
+        stack.kill(WORKER)
+        await_more_alerts(stack)
+    if BROKER in killed:
+        stack.command("kill", "--signal", "KILL", BROKER)  # who is killed by name stays away
+        await_more_alerts(stack)
+        assert stack.inspect(BROKER)["State"]["Status"] == "exited"
+        stack.start(BROKER)
     eventually(now_ms, above(killed_ms + 1000 * SECONDS), timeout_s=SECONDS + 60)
     stack.command("stop", "--timeout", "90", "load")
     said = stack.command("logs", "--no-log-prefix", "load")
     assert stack.inspect("load")["State"]["ExitCode"] == 0, said[-2000:]
+
     truth = stack.truth("load")
-    after = sum(to_ms(row["event_time"]) > killed_ms for row in truth.alerts)
-    verdict = stack.compared(truth, timeout_s=300)
+    after = Counter(row["rule"] for row in truth.alerts if to_ms(row["event_time"]) > killed_ms)
+    verdict = stack.compared(truth, timeout_s=300, rules=RULES)
     summary = truth.summary
     print(  # noqa: T201 - the figures of this run
         f"\n{summary['sent']:,} records in {summary['seconds']:.0f} s, "
-        f"{verdict.expected:,} alerts expected, {after:,} of them after the kill: "
+        f"{verdict.expected:,} alerts expected, {after.total():,} of them after the kill: "
         f"{len(verdict.missing)} missing, {len(verdict.wrong)} wrong"
     )
     assert summary["failed"] == 0
     assert summary["sent"] >= RATE * SECONDS
     assert summary["records_per_second"] >= RATE
-    assert after >= DUE_AFTER_THE_KILL
+    assert all(after[rule] >= DUE_AFTER_THE_KILL for rule in RULES), after
     assert (verdict.missing, verdict.wrong) == ([], [])
-
-
-@pytest.mark.profiles("cluster", "load")
-def test_a_worker_killed_under_load_loses_nothing(stack: Stack) -> None:
-    stack.up("alerting", "cluster-real-time")
-    stack.await_log("cluster-real-time", "overheating (")
-    nothing_is_lost(stack, lambda: stack.kill("spark-worker-1"))
-
-
-@pytest.mark.profiles("brokers", "load")
-def test_a_broker_killed_under_load_loses_nothing(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    brokers = ["kafka-1", "kafka-2", "kafka-3"]
-    monkeypatch.setenv("STACK_KAFKA_SERVERS", ",".join(f"{name}:9092" for name in brokers))
-    monkeypatch.setenv("STACK_REPLICATION", "3")
-    stack.up("alerting", "real-time", without="kafka")
-    stack.await_log("real-time", "overheating (")
-
-    def kill_and_go_on_without() -> None:
-        stack.command("kill", "--signal", "KILL", "kafka-1")  # who is killed by name stays away
-        before = len(stack.alerts())
-        stack.await_alerts(
-            lambda seen: len(seen) > before + DUE_AFTER_THE_KILL, timeout_s=PATIENCE_S
-        )
-        assert stack.inspect("kafka-1")["State"]["Status"] == "exited"
-        stack.start("kafka-1")
-
-    nothing_is_lost(stack, kill_and_go_on_without)

@@ -1,6 +1,7 @@
 """The image: its size, its user, its build after a change of code, and a valid Compose file."""
 
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from loadtest import container
 from spark_jobs.registry import JOBS
 from tests.support import ROOT
 
@@ -95,3 +97,20 @@ def test_compose_understands_the_file_with_every_profile() -> None:
     assert len(config["services"]) > len(
         json.loads(docker("compose", "config", "--format", "json"))["services"]
     )
+
+
+def test_a_load_plan_runs_programs_as_a_service_runs_them(image: None, tmp_path: Path) -> None:  # noqa: ARG001
+    (tmp_path / "given.json").write_text('{"a": 1}', encoding="utf-8")
+    env = {"KAFKA_BOOTSTRAP_SERVERS": "localhost:1", "TOPIC_PREFIX": "a-"}
+    name = f"rackstream-test-{os.getpid()}"
+    launcher = container.launcher("real-time", name, tmp_path, env)
+    command = ["json.tool", str(tmp_path / "given.json"), str(tmp_path / "written.json")]
+    done = subprocess.run([*launcher, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # It writes to the point's folder as the user who runs the plan, and cannot write elsewhere.
+    assert (tmp_path / "written.json").stat().st_uid == os.getuid()
+    elsewhere = [*command[:2], "/opt/written.json"]
+    done = subprocess.run([*launcher, *elsewhere], capture_output=True, text=True, check=False)
+    assert "Read-only file system" in done.stderr
+    assert container.spark_options("real-time") == ["--conf=spark.driver.memory=768m"]
+    assert "--memory=1216m" in launcher
