@@ -43,11 +43,11 @@ LONG_FILES = (
     "test_rule_jobs.py",
     "test_dead_letters.py",
     "test_driver_faults.py",
-    "test_verdict.py",
     "test_driver_status.py",
+    "test_load.py",
     "test_jobs.py",
+    "test_page.py",
     "test_loadtest.py",
-    "test_metrics.py",
     "test_round_trip.py",
 )
 """The files that take minutes, the longest first; every third one waits more than it computes."""

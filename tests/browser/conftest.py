@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.chromium import launch
 from tests.browser.site import Site, serving
 from tests.monitoring import installed
+
+# Beside other tests a page may be slow. A test that promises a time gives its own.
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def at_rest(node: Locator) -> FloatRect:
         seen.append(node.bounding_box())
         return seen[-1] if seen[-1] == seen[-2] else None
 
-    box = eventually(same_again, timeout_s=10, every_s=0.1)
+    box = eventually(same_again, every_s=0.1)
     assert box is not None
     return box
 

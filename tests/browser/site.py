@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from broker import server
 from broker.server import RunningBroker
@@ -176,3 +176,11 @@ def tile(page: Page, rack_id: str) -> Locator:
 def incident(page: Page, rack_id: str) -> Locator:
     """Return the row of a rack in the list of incidents."""
     return page.locator(f"#incidents-list li.incident[data-subject='{rack_id}']")
+
+
+def firing(site: Site, page: Page, rack_id: str) -> Locator:
+    """Make a rack overheat, and return its row when the page shows it as firing."""
+    site.alert(rack_id)
+    row = incident(page, rack_id)
+    expect(row).to_have_attribute("data-status", "firing")
+    return row

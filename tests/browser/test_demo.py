@@ -1,21 +1,26 @@
-"""The demo as people see it: its own scenario, its verdict, and the page at the end."""
+"""The demo as people see it: its scenario, its verdict, its page, and the data that it leaves."""
 
+import json
 import re
 import shutil
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 from playwright.sync_api import Page, sync_playwright
 
+from broker import server
+from demo.__main__ import RULES as RULES_FILE
 from demo.__main__ import SCENARIO
-from events.catalog import RULES, WEAK_SIGNAL
-from events.topics import EVENT_TOPICS
+from events.catalog import RACK_OVERHEATING, RULES, WEAK_SIGNAL
+from events.topics import DEAD_LETTERS, EVENT_TOPICS, RACK_READINGS, RACK_TEMPERATURE
 from producer.scenario import load_scenario
 from tests.browser.chromium import launch
 from tests.demo import (
@@ -28,7 +33,8 @@ from tests.demo import (
     table_of,
 )
 from tests.promises import Promises, free_share
-from tests.support import eventually, free_port
+from tests.readme import as_on_a_terminal, not_printed
+from tests.support import Kafka, eventually, free_port, run
 
 pytestmark = [pytest.mark.full, pytest.mark.alone]
 
@@ -66,7 +72,7 @@ READ_PAGE = """() => {
 
 @dataclass(frozen=True, slots=True)
 class PlayedDemo:
-    """What a demo has printed, what its page showed at the end, and how it went."""
+    """What a demo has printed, what its page showed at the end, how it went, and its folder."""
 
     text: str
     status: int
@@ -76,6 +82,7 @@ class PlayedDemo:
     """None where Chromium is not installed."""
     free_before: float
     """The share of a processor that was free before it began."""
+    home: Path
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +103,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlayedDemo]:
         # The page keeps what it was sent last.
         shown = page.evaluate(READ_PAGE) if page else None
         survivors = len(running.survivors())
-        yield PlayedDemo(running.text(), status, survivors, every_rule_s, shown, free_before)
+        text, home = running.text(), running.home
+        yield PlayedDemo(text, status, survivors, every_rule_s, shown, free_before, home)
 
 
 def address_of(running: RunningDemo) -> str:
@@ -134,6 +142,7 @@ def test_the_demos_own_scenario_proves_every_rule_and_every_job(
     assert [name for name, (expected, *_) in table.items() if not expected] == []
     states = {(alert["rule"], alert["state"]) for alert in alerts_in(text)}
     assert states == {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
+    assert not_printed([*text.splitlines(), *map(as_on_a_terminal, alerts_in(text))]) == []
 
     promises = Promises(record_property, lambda: min(played.free_before, free_share()))
     promises.judge("first alert of make demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
@@ -161,3 +170,60 @@ def test_the_page_shows_the_figures_of_the_truth(played: PlayedDemo, chromium_pa
     assert figures == {name: table[name][0] for name in figures}
     assert int(page["figures"]["incidents"]) == len(still_open)
     assert int(page["figures"]["racks"]) == load_scenario(SCENARIO, {}, []).racks
+
+
+def test_a_verdict_on_what_the_demo_leaves_names_each_output_that_was_spoilt(
+    played: PlayedDemo,
+) -> None:
+    assert played.status == 0, played.text
+    database, archive = played.home / "alerting.sqlite3", played.home / "archive"
+    (landed,) = archive.glob(f"landing/*-{RACK_READINGS.name}")
+    broker = server.start(free_port(), played.home / "kafka")
+    try:
+        kafka = Kafka(broker.bootstrap, landed.name.removesuffix(RACK_READINGS.name))
+
+        def verdict() -> tuple[int, str]:
+            files = (f"--ledger={played.home / 'ledger'}", f"--database={database}")
+            world = (f"--inventory={played.home / 'inventory.jsonl'}", f"--rules={RULES_FILE}")
+            options = (*files, *world, f"--archive={archive}", "--wait=3")
+            judged = run("demo", "verdict", *options, env=kafka.env)
+            assert "Traceback" not in judged.stderr
+            return judged.returncode, judged.stdout + judged.stderr
+
+        status, text = verdict()
+        assert "All outputs match the truth: 0 missing, 0 wrong." in text, text
+        assert status == 0
+        assert tuple(table_of(text)) == VERDICT_ROWS
+
+        window = kafka.read_all(RACK_TEMPERATURE)[0]
+        row = json.loads(window.value or b"") | {"reading_count": 1_000_000}
+        kafka.send(RACK_TEMPERATURE, [(window.key, json.dumps(row).encode())])
+        with closing(sqlite3.connect(database)) as alerts, alerts:
+            (alert_id,) = alerts.execute(
+                "SELECT alert_id FROM alerts WHERE json_extract(alert, '$.rule') = ? LIMIT 1",
+                (RACK_OVERHEATING,),
+            ).fetchone()
+            alerts.execute("DELETE FROM alerts WHERE alert_id = ?", (alert_id,))
+        dead_letter = {"source_topic": "rack-readings", "partition": 0, "offset": 77_777_777}
+        kafka.send(DEAD_LETTERS, [(None, json.dumps(dead_letter).encode())])
+        kafka.send(RACK_READINGS, [("rack-0001", b"{}")])
+        status, text = verdict()
+    finally:
+        broker.stop()
+    assert status == 1, text
+    spoilt = {name: counts[2:] for name, counts in table_of(text).items() if any(counts[2:])}
+    assert spoilt == {
+        "input records": [0, 1],
+        RACK_OVERHEATING: [1, 0],
+        "dead letters": [0, 1],
+        "rack-temperature windows": [0, 1],
+        # The three records that were added.
+        "archived records": [3, 0],
+    }
+    assert f"FAILED in {', '.join(spoilt)}: 4 missing, 3 wrong." in text
+    assert re.search("^wrong: record .* of rack-readings is of no run$", text, re.MULTILINE)
+    assert f"missing: alert {alert_id} " in text
+    assert "wrong: dead letter ('rack-readings', 0, 77777777) was not expected" in text
+    assert "reading_count is 1000000, not " in text
+    for topic in (RACK_READINGS, RACK_TEMPERATURE, DEAD_LETTERS):
+        assert f" of {topic.name} is not archived" in text

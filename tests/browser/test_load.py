@@ -17,14 +17,14 @@ from tests.browser.dashboard import running_dashboard
 from tests.browser.tracing import CATEGORIES, frame_costs_ms, percentile
 from tests.support import Kafka, above, eventually
 
-pytestmark = [pytest.mark.full, pytest.mark.alone]
+pytestmark = pytest.mark.full
 
 RACKS, READINGS_PER_SECOND = 1_000, 5_000
 MOST_PER_FRAME_MS = 16.0
 MOST_GROWTH = 0.10
 SECONDS = float(os.environ.get("DASHBOARD_SECONDS", "60"))
 WARM_UP_S, TRACED_S = 10.0, 10.0
-COLLECTIONS, COLLECTED_EVERY_S = 5, 1.0
+COLLECTIONS, COLLECTED_EVERY_S = 10, 0.5
 HISTORY_S = 60.0
 """After so long the page's histories of rates are full; until then its heap grows by them."""
 
@@ -80,7 +80,8 @@ def shown(page: Page) -> list[str]:
 def heap_mb(cdp: CDPSession) -> float:
     """Return the smallest size of the page's heap after some forced collections.
 
-    One collection may meet a message that is being read: that is a tenth of the heap.
+    One collection may meet a message that is being read: that is a tenth of the heap. On a busy
+    machine every second one does.
     """
 
     def collected() -> float:

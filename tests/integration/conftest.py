@@ -10,9 +10,9 @@ from broker.server import RunningBroker
 from tests.support import free_port
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    """Run a broker for one test."""
+    """Run a broker for one file."""
     first = server.start(free_port(), tmp_path_factory.mktemp("own-kafka"))
     try:
         yield first

@@ -111,9 +111,8 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
     # The archive starts after the other jobs, so that it holds all that they wrote.
     the_archive_has_each_record_once(clickstream)
     # The formats of state are fixed at the first start; the checkpoint has them.
-    first_batch = (
-        clickstream.root / "ad_attribution/micro-batch/v1" / clickstream.kafka.prefix / "offsets/0"
-    )
+    query = clickstream.root / "ad_attribution/micro-batch"
+    (first_batch,) = query.glob(f"*/{clickstream.kafka.prefix}/offsets/0")
     settings = json.loads(first_batch.read_text(encoding="utf-8").splitlines()[1])["conf"]
     assert {name: settings.get(f"spark.sql.{name}") for name in STATE_FORMATS} == STATE_FORMATS
     version, commit = (

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from events.catalog import SITE_OUTAGE
-from tests.demo import RunningDemo, alerts_in, running_demo, table_of
+from tests.demo import RunningDemo, running_demo
 from tests.support import free_port
 
 pytestmark = pytest.mark.full
@@ -27,13 +26,6 @@ faults:
   - {fault: malformed, share: 0.002}
 """
 """Shows in a few seconds what the demo's own scenario shows in sixty."""
-RULES = """
-rules:
-  - {rule: rack-overheating, count: 2}
-  - {rule: silent-sensor, after_s: 600}
-  - {rule: site-outage, share: 0.1}
-"""
-"""Each has another result than the default: a site of ten racks is out with two of them."""
 
 
 @contextmanager
@@ -43,33 +35,6 @@ def demo(tmp_path: Path, *options: str, content: str = DENSE, **env: str) -> Ite
     scenario.write_text(content, encoding="utf-8")
     with running_demo(tmp_path, f"--scenario={scenario}", *options, env=env) as running:
         yield running
-
-
-def enough_alerts(running: RunningDemo) -> bool:
-    """Tell whether the micro-batch jobs, which start second, run and alerts have come."""
-    return len(alerts_in(running.text())) >= 40 and running.child("silent_sensor") is not None
-
-
-@pytest.mark.alone
-def test_ctrl_c_ends_with_a_verdict_by_the_demos_own_rules(tmp_path: Path) -> None:
-    port = free_port()
-    rules = tmp_path / "rules.yaml"
-    rules.write_text(RULES, encoding="utf-8")
-    with demo(tmp_path, f"--rules={rules}", PORT=str(port)) as running:
-        running.reach(enough_alerts)
-        running.process.send_signal(signal.SIGINT)
-        assert running.status() == 0, running.text()
-        text = running.text()
-        assert running.survivors() == []
-    assert "waiting for the outputs that are still missing" in text
-    assert "0 missing, 0 wrong" in text
-    assert f"localhost:{port}" in text
-    expected, *_ = table_of(text)["rack-overheating"]
-    logged = [alert for alert in alerts_in(text) if alert["rule"] == "rack-overheating"]
-    assert len(logged) == expected >= 40
-    # By default a rack overheats with three readings, and half of a site's racks are an outage.
-    assert {len(alert["evidence"]) for alert in logged if alert["state"] == "WARNING"} == {2}
-    assert SITE_OUTAGE in {alert["rule"] for alert in alerts_in(text)}
 
 
 def lock_taken(running: RunningDemo) -> bool:

@@ -1,40 +1,19 @@
 """The metrics of running programs on a real broker: what happens there shows in a scrape."""
 
-import time
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 
 from events.catalog import RACK_OVERHEATING
 from events.metrics import serve_metrics
-from events.records import encode
 from events.times import to_ms
-from events.topics import ALERTS, USER_ACTIONS
-from tests.builders import action, alert_value
+from events.topics import ALERTS
+from tests.builders import alert_value
 from tests.support import Kafka, eventually, free_port, program, run
-from tests.unit.metrics import Scrape, scrape
+from tests.unit.metrics import await_value, scrape, value
 from tests.unit.test_alerting_channels import Receiver, serving
 
 JOB = "user_totals"
-SCRAPES = 200
-SCRAPE_INTERVAL_S = 1.0
-MAX_COST = 0.02
-"""The most processor time of metrics, as a share of that of the jobs."""
-
-
-def value(port: int, name: str, **labels: str) -> float | None:
-    """Return a value, or None while the program does not serve it."""
-    with suppress(OSError):
-        return scrape(port)(name, **labels)
-    return None
-
-
-def await_value(expected: float, port: int, name: str, **labels: str) -> Scrape:
-    """Wait for a value, and return a scrape that has it."""
-    eventually(lambda: value(port, name, **labels), lambda found: found == expected, timeout_s=120)
-    return scrape(port)
 
 
 def test_alerting_measures_what_it_reads_and_sends(topics: Kafka, tmp_path: Path) -> None:
@@ -87,56 +66,3 @@ def test_a_port_that_is_taken_ends_a_program_before_it_begins(
     assert (done.returncode, done.stdout) == (1, "")
     assert f"{name}: port {port} for metrics is in use: " in done.stderr
     assert "Traceback" not in done.stderr and "starting Spark" not in done.stderr
-
-
-@pytest.mark.full
-def test_a_driver_counts_its_batches_at_little_cost(topics: Kafka, tmp_path: Path) -> None:
-    port = free_port()
-    command = ("spark_jobs", "run", JOB, "--no-dead-letters", f"--metrics-port={port}")
-    query = {"query": JOB}
-
-    def act(first: int, count: int) -> None:
-        numbers = range(first, first + count)
-        topics.send(USER_ACTIONS, [("user", encode(action(f"a{n}"))) for n in numbers])
-
-    act(0, 40)
-    root = f"--checkpoint-root={tmp_path / 'checkpoints'}"
-    with program(*command, root, env=topics.env, output=tmp_path / "output") as process:
-        first = await_value(40, port, "query_input_rows_total", **query)
-        act(40, 5)
-        second = await_value(45, port, "query_input_rows_total", **query)
-        jobs_s = processor_share(process.pid, topics)
-        driver = psutil.Process(process.pid)
-        before_s = sum(driver.cpu_times()[:2])
-        for _ in range(SCRAPES):
-            scrape(port)
-        scrape_s = (sum(driver.cpu_times()[:2]) - before_s) / SCRAPES
-    batch = "query_batch_duration_seconds"
-    assert (second(f"{batch}_count", **query) or 0) > (first(f"{batch}_count", **query) or 0) > 0
-    phases_s = sum(
-        one.value
-        for one in second.samples
-        if one.name == "rackstream_query_batch_phase_duration_seconds_sum"
-    )
-    assert 0 < phases_s <= (second(f"{batch}_sum", **query) or 0)
-    assert second("query_active", **query) == 1
-    assert second("query_restarts_total", **query) == 0
-    cost = scrape_s / SCRAPE_INTERVAL_S / jobs_s
-    print(  # noqa: T201 - for `-s`
-        f"{1000 * scrape_s:.1f} ms of processor time for a scrape; every {SCRAPE_INTERVAL_S:g} s "
-        f"that is {cost:.2%} of the {jobs_s:.2f} processors that the jobs use"
-    )
-    assert cost < MAX_COST
-
-
-def processor_share(pid: int, topics: Kafka) -> float:
-    """Return how many processors a driver uses, its JVM included, while 200 actions/s arrive."""
-    driver = psutil.Process(pid)
-
-    def used_s() -> float:
-        return sum(sum(one.cpu_times()[:2]) for one in (driver, *driver.children(recursive=True)))
-
-    before_s, start_s = used_s(), time.monotonic()
-    done = run("producer", "run", "--streams=actions", "--rate=200", "--duration=5", env=topics.env)
-    assert done.returncode == 0, done.stderr
-    return (used_s() - before_s) / (time.monotonic() - start_s)

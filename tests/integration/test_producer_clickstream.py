@@ -1,6 +1,7 @@
 """The clickstream against a real broker: its truth is recomputed from the topics independently."""
 
 import json
+import signal
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -11,7 +12,7 @@ import pytest
 from kafka.partitioner.default import murmur2
 
 from events.topics import AD_CLICKS, AD_IMPRESSIONS, RACK_READINGS, USER_ACTIONS, Topic
-from tests.support import Kafka, Record, run
+from tests.support import Kafka, Record, above, eventually, program, run
 
 pytestmark = pytest.mark.full
 
@@ -188,20 +189,23 @@ def split_truth(rows: list[dict[str, Any]]) -> tuple[set[tuple[Any, ...]], set[t
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "stopped_after"),
     [
-        ["--rate=max", "--count=30000", "--time-scale=8"],
-        ["--rate=4000", "--duration=4", "--time-scale=3600"],
+        (["--rate=max", "--count=30000", "--time-scale=8"], None),
+        (["--rate=4000", "--duration=60", "--time-scale=3600"], 4200),
     ],
-    ids=["as fast as possible", "at a rate"],
+    ids=["as fast as possible", "at a rate and stopped"],
 )
 def test_the_truth_of_a_run_with_every_fault_matches_the_topics(
-    topics: Kafka, tmp_path: Path, options: list[str]
+    topics: Kafka, tmp_path: Path, options: list[str], stopped_after: int | None
 ) -> None:
-    path = tmp_path / "truth.jsonl"
-    command = ["--streams=clicks,actions", "--flush", f"--truth={path}", *FAULTS]
-    done = run("producer", "run", *command, *options, env=topics.env)
-    assert done.returncode == 0, done.stderr
+    path, output = tmp_path / "truth.jsonl", tmp_path / "output"
+    command = ["producer", "run", "--streams=clicks,actions", "--flush", f"--truth={path}"]
+    with program(*command, *FAULTS, *options, env=topics.env, output=output) as process:
+        if stopped_after is not None:
+            eventually(lambda: len(topics.read_all(USER_ACTIONS)), above(stopped_after))
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=120) == 0, output.read_text(encoding="utf-8")
     expected = truth(path)
     impressions, dead_impressions = topic_contents(topics, AD_IMPRESSIONS)
     clicks, dead_clicks = topic_contents(topics, AD_CLICKS)

@@ -1,14 +1,34 @@
-"""A compressed demo: every rule, compared with the truth; and nobody is paged."""
+"""A compressed demo until Ctrl-C: every rule, compared with the truth; and nobody is paged."""
 
+import math
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 
-from events.catalog import LOST_SIGNAL, RULES, SILENT_SENSOR, SITE_OUTAGE, WEAK_SIGNAL
-from tests.demo import alerts_in, first_alert_s, longest_delays, running_demo, table_of
+from demo.delays import first_batches
+from demo.outputs import read_json_lines
+from demo.run import BATCH_S
+from events.catalog import (
+    LOST_SIGNAL,
+    RACK_OVERHEATING,
+    RULE_JOBS,
+    RULES,
+    SILENT_SENSOR,
+    SITE_OUTAGE,
+    WEAK_SIGNAL,
+)
+from events.times import to_ms
+from tests.demo import (
+    RunningDemo,
+    alerts_in,
+    first_alert_s,
+    longest_delays,
+    running_demo,
+    table_of,
+)
 from tests.promises import Promises
-from tests.readme import as_on_a_terminal, not_printed
 from tests.support import ROOT, free_port
 
 pytestmark = pytest.mark.alone
@@ -16,7 +36,6 @@ pytestmark = pytest.mark.alone
 OPTIONS = (
     f"--scenario={ROOT / 'demo' / 'quick_scenario.yaml'}",
     f"--rules={ROOT / 'demo' / 'quick_rules.yaml'}",
-    "--duration=16",
     "--watermark=5",
     "--no-clickstream",
     "--start-jobs-first",
@@ -27,32 +46,65 @@ DELAYS_WITHIN_S = {WEAK_SIGNAL: 1.0, LOST_SIGNAL: 5.0, SILENT_SENSOR: 2.0, SITE_
 """From the moment when a rule can decide, for alerts due after its job's first batch."""
 
 
-def test_every_rule_gives_the_expected_alerts(tmp_path: Path, promises: Promises) -> None:
+def every_rule_in_both_states(running: RunningDemo) -> bool:
+    """Tell whether each rule has an alert of each state."""
+    states = {(alert["rule"], alert["state"]) for alert in alerts_in(running.text())}
+    return states == {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
+
+
+def longest_batches_s(home: Path) -> dict[str, float]:
+    """Return how long each job's longest batch took, without those up to its first with records."""
+    batches = read_json_lines(home / "progress.jsonl")
+    ready_ms, longest_s = first_batches(batches), dict[str, float]()
+    for batch in batches:
+        name, took_s = batch["name"], batch["durationMs"]["triggerExecution"] / 1000
+        if to_ms(batch["timestamp"]) >= ready_ms.get(name, math.inf):
+            longest_s[name] = max(took_s, longest_s.get(name, 0.0))
+    return longest_s
+
+
+def test_every_rule_gives_the_expected_alerts_until_ctrl_c(
+    tmp_path: Path, promises: Promises
+) -> None:
+    port = free_port()
     with socket.create_server(("127.0.0.1", 0)) as pager:
         pager.setblocking(False)
         webhook = f"ALERTING_WEBHOOK_URL=http://127.0.0.1:{pager.getsockname()[1]}/"
         (tmp_path / ".env").write_text(f"{webhook}\n", encoding="utf-8")
-        options = (*OPTIONS, f"--port={free_port()}")
-        with running_demo(tmp_path, *options, folder=tmp_path) as running:
+        env = {"PORT": str(port)}
+        with running_demo(tmp_path, *OPTIONS, folder=tmp_path, env=env) as running:
+            running.reach(every_rule_in_both_states)
+            running.process.send_signal(signal.SIGINT)
             assert running.status() == 0, running.text()
             assert running.survivors() == []
             text = running.text()
         with pytest.raises(BlockingIOError):
             pager.accept()
+    assert f"localhost:{port}" in text
+    assert "waiting for the outputs that are still missing" in text
     assert text.splitlines()[-1].endswith(": 0 missing, 0 wrong.")
     table = table_of(text)
     others = ["dead letters", "rack-temperature windows", "archived records", "dashboard figures"]
     assert list(table) == ["input records", *RULES, *others]
     assert [name for name, (expected, *_) in table.items() if not expected] == []
-    warnings = [alert for alert in alerts_in(text) if alert["state"] == "WARNING"]
-    assert {alert["rule"] for alert in warnings} == set(RULES), text
-    # By the file of rules; the default is `error`.
+    alerts = alerts_in(text)
+    overheating = [alert for alert in alerts if alert["rule"] == RACK_OVERHEATING]
+    assert len(overheating) == table[RACK_OVERHEATING][0]
+    # By the file of rules. The defaults are three readings, and `error`.
+    warnings = [alert for alert in alerts if alert["state"] == "WARNING"]
+    evidence = {len(alert["evidence"]) for alert in warnings if alert["rule"] == RACK_OVERHEATING}
+    assert evidence == {2}
     assert {alert["severity"] for alert in warnings if alert["rule"] == SITE_OUTAGE} == {"critical"}
-    assert not_printed([*text.splitlines(), *map(as_on_a_terminal, alerts_in(text))]) == []
     promises.judge("first alert of the demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
-    delays = longest_delays(text)
+    delays, batches_s = longest_delays(text), longest_batches_s(running.home)
     for rule, promised_s in DELAYS_WITHIN_S.items():
-        if rule in delays:
-            promises.judge(f"delay of {rule}", delays[rule], promised_s)
-        else:
+        if rule not in delays:
             promises.skip(f"delay of {rule}: all alerts were due before the first batch of its job")
+        elif (took_s := batches_s.get(RULE_JOBS[rule], 0.0)) > BATCH_S:
+            # The promise is for a machine on which a job keeps up with its interval.
+            promises.skip(
+                f"delay of {rule}: {delays[rule]:.1f} s instead of {promised_s:g} s, "
+                f"with batches of up to {took_s:.1f} s instead of {BATCH_S:g} s"
+            )
+        else:
+            promises.judge(f"delay of {rule}", delays[rule], promised_s)

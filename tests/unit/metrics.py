@@ -3,7 +3,7 @@
 import re
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from spark_jobs.runtime.metrics import BatchMetrics
 from spark_jobs.runtime.status_recorder import StatusRecorder as DriverRecorder
 from spark_jobs.runtime.triggers import Trigger
 from tests.alerting import MINUTE, AlertingSimulation
-from tests.support import free_port
+from tests.support import eventually, free_port
 from tests.unit.statuses import T0, Clock, Publisher
 
 QUERY = "user_totals"
@@ -70,6 +70,19 @@ def scrape(port: int) -> Scrape:
     with urllib.request.urlopen(url, timeout=10) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         return Scrape(answer.read().decode())
+
+
+def value(port: int, name: str, **labels: str) -> float | None:
+    """Return a value, or None while the program does not serve it."""
+    with suppress(OSError):
+        return scrape(port)(name, **labels)
+    return None
+
+
+def await_value(expected: float, port: int, name: str, **labels: str) -> Scrape:
+    """Wait for a value, and return a scrape that has it."""
+    eventually(lambda: value(port, name, **labels), lambda found: found == expected, timeout_s=120)
+    return scrape(port)
 
 
 @contextmanager
