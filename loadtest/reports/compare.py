@@ -1,9 +1,13 @@
 """Comparison of two runs: means with 95 % intervals over the repeats, and a verdict.
 
 The interval is Student's: mean ± t · s / √n, with s the standard deviation of the n repeats and t
-the quantile of n - 1 degrees of freedom. Two figures differ when their intervals do not overlap and
-one mean is at least 25 % above the other; smaller differences are noise on a shared machine. One
-repeat has no interval.
+the quantile of n - 1 degrees of freedom. The interval of a ratio follows by propagation of errors:
+the squares of both relative half widths add up to that of its logarithm. One repeat has no
+interval.
+
+Two figures differ when the ratio's interval excludes 1 and its mean is 25 % or more; smaller
+differences are noise on a shared machine. They are called alike only when the whole interval is
+within 25 %. Otherwise the repeats cannot tell.
 """
 
 import math
@@ -73,11 +77,22 @@ class Difference:
         """Whether the figures differ, in words."""
         if 1 in (self.a.repeats, self.b.repeats):
             return "one repeat: cannot compare"
-        overlap = self.a.low <= self.b.high and self.b.low <= self.a.high
-        smaller, larger = sorted((self.a.mean, self.b.mean))
-        if overlap or smaller <= 0 or larger / smaller < 1 + MIN_DIFFERENCE:
-            return "no difference"
-        return f"B is {self.b.mean / self.a.mean:.2f} times A"
+        if min(self.a.mean, self.b.mean) <= 0:
+            return "cannot tell"
+        mean, low, high = self._ratio()
+        if (low > 1 or high < 1) and max(mean, 1 / mean) >= 1 + MIN_DIFFERENCE:
+            return f"B is {mean:.2f} times A ({low:.2f} to {high:.2f})"
+        if max(1 / low, high) < 1 + MIN_DIFFERENCE:
+            limit = f"{100 * MIN_DIFFERENCE:.0f} %"
+            return f"less than {limit} apart: B is {low:.2f} to {high:.2f} times A"
+        return f"cannot tell: B is {low:.2g} to {high:.2g} times A"
+
+    def _ratio(self) -> tuple[float, float, float]:
+        """Return the ratio of the means, and its interval."""
+        mean = self.b.mean / self.a.mean
+        widths = [(each.high - each.mean) / each.mean for each in (self.a, self.b)]
+        factor = math.exp(math.hypot(*widths))
+        return mean, mean / factor, mean * factor
 
 
 def number(value: float | None) -> str:

@@ -49,18 +49,24 @@ def test_one_repeat_has_no_interval_and_no_repeat_is_an_error() -> None:
         interval([])
 
 
+# Three values in steps of d have a half width of 4.303 * d / sqrt(3) = 2.484 * d. So the first
+# ratio is between 2 / f and 2 * f with f = exp(hypot(2.484 / 100, 2.484 / 200)) = 1.028.
 VERDICTS: list[tuple[list[float], list[float], str]] = [
-    ([100, 101, 99], [200, 201, 199], "B is 2.00 times A"),
-    ([200, 201, 199], [100, 101, 99], "B is 0.50 times A"),
-    ([100, 101, 99], [120, 121, 119], "no difference"),  # less than 25 %
-    ([100, 101, 99], [78, 79, 77], "B is 0.78 times A"),  # the same in reverse
-    ([78, 79, 77], [100, 101, 99], "B is 1.28 times A"),
-    ([100, 300, 200], [400, 200, 300], "no difference"),  # the intervals overlap
+    ([100, 101, 99], [200, 201, 199], "B is 2.00 times A (1.95 to 2.06)"),
+    ([200, 201, 199], [100, 101, 99], "B is 0.50 times A (0.49 to 0.51)"),
+    ([100, 101, 99], [78, 79, 77], "B is 0.78 times A (0.75 to 0.81)"),
+    ([78, 79, 77], [100, 101, 99], "B is 1.28 times A (1.23 to 1.33)"),
+    ([100, 101, 99], [120, 121, 119], "less than 25 % apart: B is 1.16 to 1.24 times A"),
+    ([100, 101, 99], [100, 101, 99], "less than 25 % apart: B is 0.97 to 1.04 times A"),
+    ([100, 101, 99], [124, 125, 123], "cannot tell: B is 1.2 to 1.3 times A"),
+    ([100, 110, 90], [100, 110, 90], "cannot tell: B is 0.7 to 1.4 times A"),
+    ([100, 300, 200], [400, 200, 300], "cannot tell: B is 0.34 to 6.7 times A"),
+    ([0, 0, 0], [1, 1, 1], "cannot tell"),
     ([100, 101, 99], [1000], "one repeat: cannot compare"),
 ]
 
 
-def test_a_difference_is_at_least_25_percent_and_outside_the_intervals() -> None:
+def test_figures_differ_by_25_percent_or_are_alike_within_it_or_cannot_be_told() -> None:
     found = [Difference("x", "p99 ms", interval(a), interval(b)).verdict for a, b, _ in VERDICTS]
     assert found == [verdict for *_, verdict in VERDICTS]
 
