@@ -78,7 +78,7 @@ status: setup ## Say whether the broker answers
 load: setup ## Measure latency at two rates in both modes, and write a report (4 minutes)
 	$(PY) -m loadtest run quick
 
-bench: setup ## Measure latency and throughput against their limits (30 minutes)
+bench: setup ## Measure latency and throughput against their limits (50 minutes)
 	$(PY) -m loadtest run producer alert-latency overheating-catch-up ad-attribution-latency \
 		action-counts-catch-up silence-latency
 

@@ -34,6 +34,12 @@ Short = Annotated[
         "--short", help="Run a small load, to see that the plan runs. It measures nothing."
     ),
 ]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume", help="Keep the finished points of an earlier run, and run the others."
+    ),
+]
 RunFolder = Annotated[str, typer.Argument(help="The name of a run, or its folder.")]
 RunOrVariant = Annotated[
     str, typer.Argument(help="The name of a run, or its folder; RUN:VARIANT for one variant.")
@@ -47,6 +53,7 @@ def run_command(
     ],
     name: Name = None,
     short: Short = False,
+    resume: Resume = False,
 ) -> None:
     """Run the points of plans, and write a report for each.
 
@@ -58,7 +65,7 @@ def run_command(
     failed = [
         path.stem
         for plan, path in loaded
-        if not run_plan(plan, path, _new_run_folder(path, name, short))
+        if not run_plan(plan, path, _new_run_folder(path, name, short), resume=resume)
     ]
     if failed:
         raise cli.UserFacingError(
@@ -67,10 +74,12 @@ def run_command(
 
 
 @app.command("capacity")
-def capacity_command(plan: PlanFile, name: Name = None, short: Short = False) -> None:
+def capacity_command(
+    plan: PlanFile, name: Name = None, short: Short = False, resume: Resume = False
+) -> None:
     """Find the highest rate that the jobs sustain within the plan's bounds; write a report."""
     path = _plan_path(plan)
-    _find_capacity(_load(path, short), path, _new_run_folder(path, name, short))
+    _find_capacity(_load(path, short), path, _new_run_folder(path, name, short), resume)
 
 
 @app.command("engines")
@@ -86,6 +95,7 @@ def engines_command(
         bool, typer.Option("--install", help="First fetch and build the missing engines.")
     ] = False,
     short: Short = False,
+    resume: Resume = False,
 ) -> None:
     """Compare a job of this project with other engines on the same load and truth.
 
@@ -104,8 +114,8 @@ def engines_command(
             f"loadtest: skipping {variant}: its engine is not installed (--install).", err=True
         )
     if present.capacity:
-        _find_capacity(present, path, folder)
-    elif not run_plan(present, path, folder):
+        _find_capacity(present, path, folder, resume)
+    elif not run_plan(present, path, folder, resume=resume):
         raise cli.UserFacingError("a point is invalid or missed a target; the report says why.")
 
 
@@ -145,8 +155,8 @@ def _new_run_folder(path: Path, name: str | None, short: bool) -> Path:
     return _run_folder(name or (f"{path.stem}-short" if short else path.stem))
 
 
-def _find_capacity(plan: Plan, path: Path, folder: Path) -> None:
-    for variant, rate in find_capacity(plan, path, folder).items():
+def _find_capacity(plan: Plan, path: Path, folder: Path, resume: bool) -> None:
+    for variant, rate in find_capacity(plan, path, folder, resume=resume).items():
         found = f"{rate:,.0f} events/s" if rate else "the lowest rate was not sustained"
         typer.echo(f"{variant or path.stem}: {found}")
 

@@ -1,4 +1,4 @@
-"""A run of a plan: its points in order, each saved when done, so that any end has a result."""
+"""A run of a plan: its points in order, each saved when done, so that any end can be resumed."""
 
 import shutil
 import signal
@@ -15,8 +15,17 @@ from broker import server
 from events.cli import UserFacingError
 from events.times import now_ms, to_text
 from loadtest import capacity, engines, machine
-from loadtest.measure.result import RUN, PointResult, Run, save
-from loadtest.plan import Gates, Plan, Point, PointSettings, plan_argument, points, variants
+from loadtest.measure.result import RUN, PointResult, Run, load, save
+from loadtest.plan import (
+    Gates,
+    Plan,
+    Point,
+    PointKey,
+    PointSettings,
+    plan_argument,
+    points,
+    variants,
+)
 from loadtest.point import PointRun, RunContext, ShowStatus
 from loadtest.producer_benchmark import ProducerBenchmark
 from loadtest.reports.report import write_report
@@ -28,11 +37,11 @@ BUSY_PERCENT = 15.0
 """Above this CPU use by other programs, results are unreliable."""
 
 
-def run_plan(plan: Plan, path: Path, folder: Path) -> bool:
+def run_plan(plan: Plan, path: Path, folder: Path, *, resume: bool = False) -> bool:
     """Run all points of a plan in an empty folder, and write the report.
 
     Returns whether all points are valid and reach their targets. After Ctrl-C or a failure the
-    report has the finished points and says why the run ended.
+    report has the finished points and says why the run ended; with `resume` only the others run.
     """
     if plan.capacity:
         raise UserFacingError(
@@ -40,28 +49,33 @@ def run_plan(plan: Plan, path: Path, folder: Path) -> bool:
             f"run python -m loadtest capacity {plan_argument(path)}."
         )
     planned = list(points(plan))
-    prepare(planned, path, folder)
+    finished = prepare(plan, planned, path, folder, resume=resume)
     run = new_run(plan, folder, len(planned))
     passed = True
     with RunStatus(len(planned)) as status, finishing(run, folder) as finish:
         with run_context(folder, status.show) as context:
             for point in planned:
-                result = _run_point(context, point, plan.gates)
+                result = finished.get(point.key) or _run_point(context, point, plan.gates)
                 passed = passed and result.valid and not result.missed_targets
                 status.print(summary_line(result))
         finish(run)
     return passed
 
 
-def find_capacity(plan: Plan, path: Path, folder: Path) -> dict[str, float | None]:
-    """Find the highest sustained rate of each variant, write a report, and return the rates."""
+def find_capacity(
+    plan: Plan, path: Path, folder: Path, *, resume: bool = False
+) -> dict[str, float | None]:
+    """Find the highest sustained rate of each variant, write a report, and return the rates.
+
+    With `resume` an interrupted search continues: its finished points do not run again.
+    """
     bounds = plan.capacity
     if bounds is None or plan.count:
         raise UserFacingError(
             f"the plan {path} has no capacity to search: add capacity with low, high and p99_ms."
         )
     highest = msgspec.structs.replace(plan, rate=bounds.high)
-    prepare(list(points(highest)), path, folder)
+    finished = prepare(plan, list(points(highest)), path, folder, resume=resume)
     run, found = new_run(plan, folder, 0), dict[str, float | None]()
     with RunStatus(0) as status, finishing(run, folder) as finish:
         with run_context(folder, status.show) as context:
@@ -73,7 +87,9 @@ def find_capacity(plan: Plan, path: Path, folder: Path) -> dict[str, float | Non
                     def outcomes() -> Iterator[list[str]]:
                         for repeat in range(plan.repeats):
                             point = Point(name, rate, repeat, settings)
-                            result = _run_point(context, point, plan.gates)
+                            result = finished.get(point.key) or _run_point(
+                                context, point, plan.gates
+                            )
                             violated = capacity.violations(result, bounds)
                             reasons = (
                                 f"; {'; '.join(violated)}" if result.valid and violated else ""
@@ -88,10 +104,13 @@ def find_capacity(plan: Plan, path: Path, folder: Path) -> dict[str, float | Non
     return found
 
 
-def prepare(planned: list[Point], path: Path, folder: Path) -> None:
-    """Create the folder anew, with a copy of the plan.
+def prepare(
+    plan: Plan, planned: list[Point], path: Path, folder: Path, *, resume: bool
+) -> dict[PointKey, PointResult]:
+    """Create the folder anew, with a copy of the plan; or return the finished points in it.
 
-    Raises `UserFacingError` when an engine is not installed, or disk or memory is too small.
+    Raises `UserFacingError` when an engine is not installed, disk or memory is too small, or the
+    run to resume is of another plan.
     """
     if absent := engines.missing(point.settings.engine for point in planned):
         raise UserFacingError(
@@ -106,10 +125,21 @@ def prepare(planned: list[Point], path: Path, folder: Path) -> None:
     others = [entry.name for entry in folder.iterdir()]
     if others and RUN not in others:
         raise UserFacingError(f"{folder} holds other files than a load run: choose another --name.")
-    plan = path.read_bytes()
+    text = path.read_bytes()
+    if resume and others:
+        return _finished_points(plan, text, folder)
     shutil.rmtree(folder)
     folder.mkdir()
-    (folder / PLAN).write_bytes(plan)
+    (folder / PLAN).write_bytes(text)
+    return {}
+
+
+def _finished_points(plan: Plan, text: bytes, folder: Path) -> dict[PointKey, PointResult]:
+    saved = load(folder)
+    # A short form has the same file, and another description.
+    if (folder / PLAN).read_bytes() != text or saved.run.description != plan.description:
+        raise UserFacingError(f"the run in {folder} is of another plan: leave --resume out.")
+    return {(point.variant, point.rate, point.repeat): point for point in saved.points}
 
 
 def new_run(plan: Plan, folder: Path, count: int) -> Run:

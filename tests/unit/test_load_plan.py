@@ -7,7 +7,15 @@ import pytest
 
 from events.cli import UserFacingError
 from loadtest import commands
-from loadtest.plan import Plan, Point, Targets, load_plan, points, variants, without_engines
+from loadtest.plan import (
+    Plan,
+    Point,
+    Targets,
+    load_plan,
+    points,
+    variants,
+    without_engines,
+)
 from loadtest.short import shortened
 from producer.faults import Late, Silence
 from producer.pacing.shape import SingleBurst
@@ -280,3 +288,14 @@ def test_a_job_with_a_query_for_each_topic_is_measured_by_those_of_its_topics(
     assert point.settings.main_queries == ("dead_letters-rack-readings",)
     with pytest.raises(UserFacingError, match="dead_letters reads other jobs' output"):
         load_plan(written(tmp_path, "jobs: [dead_letters]\ntrigger: micro-batch\n"))
+
+
+def test_a_capacity_is_searched_to_15_percent_with_three_repeats() -> None:
+    plans = {path.stem: load_plan(path) for path in PLANS}
+    searched = {name: plan for name, plan in plans.items() if plan.capacity}
+    assert len(searched) >= 5
+    assert {
+        name: (plan.capacity.precision, plan.repeats)
+        for name, plan in searched.items()
+        if plan.capacity and (plan.capacity.precision > 0.15 or plan.repeats < 3)
+    } == {}

@@ -313,6 +313,37 @@ def test_an_early_end_leaves_a_report_of_the_finished_points(
     assert "2 of 4 points, 2 of them valid" in page
 
 
+def test_a_resumed_run_keeps_its_finished_points(tmp_path: Path, machine: FakeMachine) -> None:
+    machine.breaks_at, machine.breaks_with = 3, KeyboardInterrupt()
+    path, folder = plan_file(tmp_path), tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        running.run_plan(load_plan(path), path, folder)
+    machine.points.clear()
+    machine.breaks_at = 0
+    assert running.run_plan(load_plan(path), path, folder, resume=True)
+    assert [(p.rate, p.repeat) for p in machine.points] == [(100, 1), (200, 1)]
+    saved = load(folder)
+    assert (len(saved.points), saved.run.ended) == (4, "")
+    # Of a complete run nothing runs again, and a run that never began is a new one.
+    machine.points.clear()
+    for each in (folder, tmp_path / "new"):
+        assert running.run_plan(load_plan(path), path, each, resume=True)
+    assert len(machine.points) == 4
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("is_short", [False, True], ids=["other text", "short form"])
+def test_a_run_of_another_plan_is_not_resumed(tmp_path: Path, is_short: bool) -> None:
+    path, folder = plan_file(tmp_path), tmp_path / "run"
+    assert running.run_plan(load_plan(path), path, folder)
+    if not is_short:
+        plan_file(tmp_path, PLAN.replace("200", "250"))
+    plan = shortened(load_plan(path)) if is_short else load_plan(path)
+    with pytest.raises(UserFacingError, match="is of another plan: leave --resume out"):
+        running.run_plan(plan, path, folder, resume=True)
+    assert len(load(folder).points) == 4
+
+
 def test_too_little_disk_is_refused_before_the_old_run_is_removed(
     tmp_path: Path, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +379,22 @@ def test_the_capacity_of_each_variant_is_searched_and_reported(
         (v, r) for v in "ab" for r in (100, 200, 400)
     ]
     assert load(tmp_path / "run").run.capacity == found
+
+
+def test_an_interrupted_search_continues_where_it_was(tmp_path: Path, machine: FakeMachine) -> None:
+    bounds = "capacity: {low: 100, high: 800, p99_ms: 50, precision: 0.3}\n"
+    path, folder = plan_file(tmp_path, PLAN + bounds), tmp_path / "run"
+    machine.invalid, machine.breaks_at, machine.breaks_with = {400}, 6, KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        running.find_capacity(load_plan(path), path, folder)
+    tried = [(p.rate, p.repeat) for p in machine.points]
+    assert tried == [(100, 0), (100, 1), (200, 0), (200, 1), (400, 0), (285, 0)]
+    machine.points.clear()
+    machine.breaks_at = 0
+    assert running.find_capacity(load_plan(path), path, folder, resume=True) == {"": 340}
+    rest = [(p.rate, p.repeat) for p in machine.points]
+    assert rest == [(285, 0), (285, 1), (340, 0), (340, 1)]
+    assert load(folder).run.ended == ""
 
 
 def test_a_plan_without_bounds_has_no_capacity_search(tmp_path: Path, machine: FakeMachine) -> None:
