@@ -131,6 +131,16 @@ def test_spark_is_given_less_heap_than_its_container_has(name: str) -> None:
     assert int(heap) + 400 <= int(SERVICES[name]["mem_limit"].removesuffix("m"))
 
 
+def test_a_jvm_without_the_second_compiler_has_room_for_the_code_of_all_jobs() -> None:
+    conf = (ROOT / "deploy" / "spark" / "standalone.conf").read_text(encoding="utf-8")
+    environments = [service.get("environment", {}) for service in SERVICES.values()]
+    options = [str(each.get("JAVA_TOOL_OPTIONS", "")) for each in environments]
+    limited = [text for text in [*options, *conf.splitlines()] if "TieredStopAtLevel=1" in text]
+    # Two drivers of the default stack, and the drivers and executors of the cluster.
+    assert len(limited) == 4
+    assert [text for text in limited if "ReservedCodeCacheSize=160m" not in text] == []
+
+
 def test_every_named_volume_is_declared_and_used_and_belongs_to_the_images_user() -> None:
     mounted = {name for service in SERVICES.values() for name in volumes(service).values()}
     assert mounted == set(COMPOSE["volumes"])
