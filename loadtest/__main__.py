@@ -168,7 +168,8 @@ def _plan_path(text: str) -> Path:
 
 
 def _run_folder(name: str) -> Path:
-    return settings.load().rackstream_home / "load" / name
+    # Resolved, as jobs in a container know the folder by the same path.
+    return (settings.load().rackstream_home / "load" / name).resolve()
 
 
 def _run_or_variant(text: str) -> SavedRun:

@@ -17,6 +17,7 @@ from matplotlib.patches import Rectangle
 from broker.server import RunningBroker
 from events.cli import UserFacingError
 from loadtest import run as running
+from loadtest.__main__ import run_command
 from loadtest.measure.gates import Gate
 from loadtest.measure.latency import Percentiles
 from loadtest.measure.result import RESULT, RUN, PointResult, Process, Run, load, save
@@ -191,6 +192,22 @@ def test_an_invalid_point_shows_its_reason_instead_of_numbers(tmp_path: Path) ->
     assert rows[2][2:] == ["INVALID: the counts are right (7 missing)"]
     with (folder / "latency-from-schedule.csv").open(encoding="utf-8") as file:
         assert [row[:2] for row in csv.reader(file)][1:] == [["100/s", "1"]]
+
+
+def test_jobs_in_a_container_know_a_runs_folder_by_the_same_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path] = []
+
+    def run_plan(_plan: object, _path: Path, folder: Path, *, resume: bool) -> bool:
+        folders.append(folder)
+        return not resume
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RACKSTREAM_HOME", "relative")
+    monkeypatch.setattr("loadtest.__main__.run_plan", run_plan)
+    run_command(["quick"])
+    assert folders == [tmp_path / "relative" / "load" / "quick"]
 
 
 def test_an_incomplete_run_says_so_and_shows_its_points(tmp_path: Path) -> None:
