@@ -222,10 +222,6 @@ class Plan(PointSettings, kw_only=True, forbid_unknown_fields=True, frozen=True)
     capacity: CapacityBounds | None = None
 
 
-PointKey = tuple[str, float, int]
-"""A point's variant, rate and repeat."""
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     """One run of a variant (empty without variants) at a rate (0 for a catch-up).
@@ -237,11 +233,6 @@ class Point:
     rate: float
     repeat: int
     settings: PointSettings
-
-    @property
-    def key(self) -> PointKey:
-        """What tells it from the other points of its plan."""
-        return self.variant, self.rate, self.repeat
 
     @property
     def label(self) -> str:

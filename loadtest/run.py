@@ -3,7 +3,7 @@
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -16,16 +16,7 @@ from events.cli import UserFacingError
 from events.times import now_ms, to_text
 from loadtest import capacity, engines, machine
 from loadtest.measure.result import RUN, PointResult, Run, load, save
-from loadtest.plan import (
-    Gates,
-    Plan,
-    Point,
-    PointKey,
-    PointSettings,
-    plan_argument,
-    points,
-    variants,
-)
+from loadtest.plan import Gates, Plan, Point, PointSettings, plan_argument, points, variants
 from loadtest.point import PointRun, RunContext, ShowStatus
 from loadtest.producer_benchmark import ProducerBenchmark
 from loadtest.reports.report import write_report
@@ -35,6 +26,8 @@ from loadtest.run_status import RunStatus
 PLAN = "plan.yaml"
 BUSY_PERCENT = 15.0
 """Above this CPU use by other programs, results are unreliable."""
+PointKey = tuple[str, float, int]
+"""Variant, rate and repeat, which tell a point from the others of its plan."""
 
 
 def run_plan(plan: Plan, path: Path, folder: Path, *, resume: bool = False) -> bool:
@@ -55,7 +48,7 @@ def run_plan(plan: Plan, path: Path, folder: Path, *, resume: bool = False) -> b
     with RunStatus(len(planned)) as status, finishing(run, folder) as finish:
         with run_context(folder, status.show) as context:
             for point in planned:
-                result = finished.get(point.key) or _run_point(context, point, plan.gates)
+                result = _run_point(context, point, plan.gates, finished)
                 passed = passed and result.valid and not result.missed_targets
                 status.print(summary_line(result))
         finish(run)
@@ -87,9 +80,7 @@ def find_capacity(
                     def outcomes() -> Iterator[list[str]]:
                         for repeat in range(plan.repeats):
                             point = Point(name, rate, repeat, settings)
-                            result = finished.get(point.key) or _run_point(
-                                context, point, plan.gates
-                            )
+                            result = _run_point(context, point, plan.gates, finished)
                             violated = capacity.violations(result, bounds)
                             reasons = (
                                 f"; {'; '.join(violated)}" if result.valid and violated else ""
@@ -139,7 +130,11 @@ def _finished_points(plan: Plan, text: bytes, folder: Path) -> dict[PointKey, Po
     # A short form has the same file, and another description.
     if (folder / PLAN).read_bytes() != text or saved.run.description != plan.description:
         raise UserFacingError(f"the run in {folder} is of another plan: leave --resume out.")
-    return {(point.variant, point.rate, point.repeat): point for point in saved.points}
+    return {_key(point): point for point in saved.points}
+
+
+def _key(point: Point | PointResult) -> PointKey:
+    return point.variant, point.rate, point.repeat
 
 
 def new_run(plan: Plan, folder: Path, count: int) -> Run:
@@ -196,7 +191,12 @@ def run_context(folder: Path, show_status: ShowStatus) -> Iterator[RunContext]:
         shutil.rmtree(folder / "kafka", ignore_errors=True)
 
 
-def _run_point(context: RunContext, point: Point, limits: Gates) -> PointResult:
+def _run_point(
+    context: RunContext, point: Point, limits: Gates, finished: Mapping[PointKey, PointResult]
+) -> PointResult:
+    """Run a point, unless an earlier run has finished it."""
+    if result := finished.get(_key(point)):
+        return result
     return (PointRun if point.settings.jobs else ProducerBenchmark)(context, point, limits).run()
 
 
