@@ -81,6 +81,9 @@ class History:
     def __init__(self, topics: Kafka, seed: int) -> None:
         self._topics, self._draw, self._number = topics, random.Random(seed), 0
         self._recent: list[Alert] = []
+        self._acknowledged = new_alert(
+            0, now_ms(), "rack-acknowledged", "WARNING", "error", site_id="site-never-silenced"
+        )
 
     @contextmanager
     def being_sent(self) -> Iterator[None]:
@@ -97,9 +100,11 @@ class History:
     def _send(self, stop: threading.Event) -> None:
         # Some thousand records a second: a kill meets many, and few must be read again after it.
         while not stop.wait(0.02):
-            alerts = [self._alert() for _ in range(25)]
+            # No later alert ends the acknowledgement of this one.
+            alerts = [self._acknowledged, *(self._alert() for _ in range(25))]
             self._topics.send(ALERTS, [(each.subject, encode(each)) for each in alerts])
             commands = [self._command() for _ in range(4)]
+            commands.append(self._new_command("ack", self._acknowledged.subject))
             self._topics.send(ALERT_COMMANDS, [(each.subject, encode(each)) for each in commands])
 
     def _alert(self) -> Alert:
@@ -119,7 +124,6 @@ class History:
         return alert
 
     def _command(self) -> AlertCommand:
-        self._number += 1
         site = self._draw.randrange(4)
         command = self._draw.choice(("ack", "ack", "silence", "silence", "unsilence"))
         of_site = command != "ack" and self._draw.random() < 0.3
@@ -128,6 +132,10 @@ class History:
         if command == "silence":
             # Nothing may end between the process's last record and the comparison.
             changes["until"] = to_text(now_ms() + self._draw.choice((100, 7_200_000)))
+        return self._new_command(command, subject, **changes)
+
+    def _new_command(self, command: str, subject: str, **changes: str) -> AlertCommand:
+        self._number += 1
         return new_command(self._number, now_ms(), command, subject, **changes)
 
 
