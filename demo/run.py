@@ -35,6 +35,7 @@ from events.settings import Settings
 from events.times import duration_ms
 from jars.java import QUICK_JAVA
 from producer.scenario import Scenario
+from spark_jobs.runtime.small_data import INTERPRETED
 
 DEFAULT_PORT = 9092
 REAL_TIME_JOBS: tuple[JobName, ...] = ("overheating", "weak_signal", "rack_temperature")
@@ -50,11 +51,16 @@ CLICKSTREAM_JOBS: tuple[JobName, ...] = (
 STATISTICS_JOB: JobName = "signal_statistics"
 REAL_TIME_OPTIONS = ("--conf=spark.shuffle.streaming.networkBufferMaxWaitTimeMs=10",)
 """Alerts come some milliseconds later; the other programs get a tenth of a processor more."""
-BATCH_S = 2
-"""The least time between two micro-batches of a job."""
+RULES_BATCH_S, OTHERS_BATCH_S = 2, 10
+"""The least time between two micro-batches of a rule, and of another job.
+
+A batch costs up to half a second of a processor, and two processors run eleven queries.
+"""
 MICRO_BATCH_OPTIONS = (
     "--trigger=micro-batch",
-    f"--batch-seconds={BATCH_S}",
+    f"--rules-batch-seconds={RULES_BATCH_S}",
+    f"--batch-seconds={OTHERS_BATCH_S}",
+    *(f"--conf={name}={value}" for name, value in INTERPRETED.items()),
     "--state-partitions=1",
 )
 STATISTICS_OPTION = "--statistics-seconds=10"

@@ -104,6 +104,14 @@ def run(
             "signal_statistics have options of their own.",
         ),
     ] = None,
+    rules_batch_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Least time between the starts of a rule's micro-batches, instead of "
+            "--batch-seconds: somebody waits for alerts, and each batch costs processor time.",
+        ),
+    ] = None,
     records_per_batch: Annotated[
         int, typer.Option(min=1, help="The most records that one micro-batch reads of a topic.")
     ] = 1_000_000,
@@ -198,7 +206,8 @@ def run(
     options = runner.RunOptions(
         checkpoint_root=checkpoint_root,
         state_partitions=state_partitions,
-        batch=None if batch_seconds is None else timedelta(seconds=batch_seconds),
+        batch=_interval(batch_seconds),
+        rules_batch=_interval(rules_batch_seconds),
         read=ReadOptions(starting_offsets, records_per_batch),
         conf=pairs("--conf", conf or ()),
         progress=progress,
@@ -210,3 +219,7 @@ def run(
         raise typer.Exit(runner.run(configured, config, options, log))
     with with_dead_letters(configured, checkpoint_root, config.topic_prefix, log) as jobs_to_run:
         raise typer.Exit(runner.run(jobs_to_run, config, options, log))
+
+
+def _interval(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

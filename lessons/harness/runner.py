@@ -18,14 +18,13 @@ from lessons.harness.catalogue import Lesson
 from lessons.harness.context import LessonContext
 from spark_jobs.runtime import cds_archive
 from spark_jobs.runtime.session import new_session, redirected
+from spark_jobs.runtime.small_data import INTERPRETED
 
 SLOTS = 8
 """Task slots: continuous and real-time queries hold one per partition, others need one or two."""
 
 CONFIG = {
-    # The lessons have some ten rows: interpreting them is faster than compiling code.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **INTERPRETED,  # the lessons have some ten rows
     # Otherwise Spark drops its only executor when a laptop sleeps for two minutes.
     "spark.network.timeout": "1h",
     # Lessons show the progress of all their batches.

@@ -63,13 +63,14 @@ class RunOptions:
     """How jobs are run. None is each job's own default.
 
     `state_partitions` is the number of tasks over which state is spread, `batch` the length of a
-    batch, `java_options` what the JVM is started with, `restarts` how often at most a query is
-    started again within ten minutes.
+    batch, `rules_batch` that of a rule's micro-batch, `java_options` what the JVM is started with,
+    `restarts` how often at most a query is started again within ten minutes.
     """
 
     checkpoint_root: str = ".rackstream/checkpoints"
     state_partitions: int | None = None
     batch: timedelta | None = None
+    rules_batch: timedelta | None = None
     read: kafka_io.ReadOptions = field(default_factory=kafka_io.ReadOptions)
     conf: tuple[tuple[str, str], ...] = ()
     progress: Path | None = None
@@ -86,7 +87,7 @@ class RunOptions:
         if trigger is not Trigger.REAL_TIME:
             if job.choose_interval:
                 return job.choose_interval(job_options)
-            return self.batch or job.micro_batch_interval
+            return (job.rule and self.rules_batch) or self.batch or job.micro_batch_interval
         batch = (self.batch or REAL_TIME_BATCH) * job.real_time_batch_share
         return max(batch, SHORTEST_REAL_TIME_BATCH)
 

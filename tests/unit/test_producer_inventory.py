@@ -77,7 +77,7 @@ def test_world_takes_the_options_that_the_run_takes(tmp_path: Path) -> None:
         "--streams=racks,actions",
     )
     assert world_rates(tmp_path, *options) == {1000 * (10 / 14) / 2 / 20}
-    assert world_rates(tmp_path, "--rate=100", f"--scenario={ROOT / DEMO}") == {2.5}
+    assert world_rates(tmp_path, "--rate=400", f"--scenario={ROOT / DEMO}") == {10.0}
 
 
 def options_of(arguments: list[str], program: str) -> set[str]:
@@ -100,7 +100,7 @@ def test_compose_and_kubernetes_give_world_the_options_of_the_run(tmp_path: Path
     }
     options = options_of(arguments["world"], "world")
     assert options == options_of(arguments["producer"], "run") == {f"--scenario={DEMO}"}
-    assert world_rates(tmp_path, f"--scenario={ROOT / DEMO}") == {200 / 40}
+    assert world_rates(tmp_path, f"--scenario={ROOT / DEMO}") == {100 / 40}
 
 
 def test_load_plans_give_world_the_options_of_the_run(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def test_times_numbers_ids_and_widths_may_differ_and_nothing_else() -> None:
     other_run = [
         re.sub(INSTANT, "2027-01-01T10:17", line)
         .replace("…", "Rack rack-0033 is something.")
-        .replace("200 readings/s", "1,000 readings/s")
+        .replace("100 readings/s", "1,000 readings/s")
         .replace("alerts  ", "alerts    ")
         for line in shown
     ]
@@ -48,7 +48,7 @@ def test_the_alerts_of_the_transcript_fit_into_the_run() -> None:
 )
 def test_alerts_that_cannot_be_of_one_run_are_found(second: str, found: str | None) -> None:
     lines = [
-        "40 racks send 200 readings/s for 60 s to a Kafka broker on localhost:9092; 2 overheat.",
+        "40 racks send 100 readings/s for 60 s to a Kafka broker on localhost:9092; 2 overheat.",
         "2026-11-23T06:04:21.271Z error    WARNING rack-overheating rack-0014 at site-a: …",
         f"{second} info     NORMAL  rack-overheating rack-0014 at site-a: …",
     ]

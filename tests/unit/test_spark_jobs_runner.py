@@ -107,6 +107,17 @@ def test_real_time_batches_are_long_and_micro_batches_follow_at_once() -> None:
     assert seven.batch_for(of(JOBS["signal_statistics"], Trigger.REAL_TIME)) == timedelta(seconds=7)
 
 
+def test_micro_batches_of_rules_may_be_shorter_than_those_of_other_jobs() -> None:
+    options = RunOptions(batch=timedelta(seconds=10), rules_batch=timedelta(seconds=2))
+    only_rules = RunOptions(rules_batch=timedelta(seconds=2))
+    lost_signal, sessions = JOBS["lost_signal"], JOBS["user_sessions"]
+    assert options.batch_for(of(lost_signal, Trigger.MICRO_BATCH)) == timedelta(seconds=2)
+    assert options.batch_for(of(sessions, Trigger.MICRO_BATCH)) == timedelta(seconds=10)
+    assert only_rules.batch_for(of(sessions, Trigger.MICRO_BATCH)) == timedelta(0)
+    overheating = of(JOBS["overheating"], Trigger.REAL_TIME)
+    assert options.batch_for(overheating) == timedelta(seconds=10)
+
+
 def test_dead_letters_are_not_urgent_and_their_batches_end_at_other_times() -> None:
     usual, job = RunOptions(), JOBS["dead_letters"]
     assert usual.batch_for(of(job, Trigger.REAL_TIME)) == timedelta(seconds=270)
