@@ -76,8 +76,8 @@ class Job:
     - `low_priority`: in Real-time Mode the job gets records up to a second late, and asks the
       broker for them far less often.
     - `is_deferred`: nobody waits for its first output. In micro-batches rules start first, then the
-      other jobs one by one, then the deferred ones: each when the queries before it have each ended
-      a batch, so that it takes no processor time from their start.
+      other jobs, then the deferred ones: each when the queries before it have each ended a batch,
+      so that it takes no processor time from their start.
     - `state_partitions`: the fewer, the shorter the small batches of a job that looks at the clock.
       A job without state has none.
     - `counts_state_rows`: micro-batches count the rows of state, which costs a read before each

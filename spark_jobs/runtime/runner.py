@@ -44,11 +44,8 @@ REAL_TIME_BATCH = timedelta(minutes=5)
 """Long, since records that arrive while a batch ends have to wait."""
 SHORTEST_REAL_TIME_BATCH = timedelta(seconds=5)
 """Spark refuses shorter ones (`spark.sql.streaming.realTimeMode.minBatchDuration`)."""
-RULES_FIRST_AT_MOST_S, ONE_BY_ONE_AT_MOST_S = 60.0, 15.0
-"""How long the next jobs wait for those before them, after the rules and after another job.
-
-A query whose topic stays empty never ends a batch.
-"""
+DEFERRED_AT_MOST_S = 60.0
+"""A query whose topic stays empty never ends a batch."""
 SPARE_SLOTS = 8
 """Slots for partitions that are added to a topic while its jobs run.
 
@@ -145,8 +142,7 @@ def run(
             for stage in _stages(jobs):
                 for number, group in enumerate(_by_urgency(stage)):
                     if number:
-                        at_most_s = RULES_FIRST_AT_MOST_S if number == 1 else ONE_BY_ONE_AT_MOST_S
-                        supervisor.watch(_until_all_work(supervisor, received, at_most_s))
+                        supervisor.watch(_until_all_work(supervisor, received))
                     for configured in group if not received else ():
                         _start_and_log(spark, supervisor, configured, settings, options, log)
                 supervisor.watch(lambda: bool(received))
@@ -172,22 +168,22 @@ def _stages(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
 def _by_urgency(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
     """Return the jobs in groups: each starts when the queries of those before it work.
 
-    Rules come first, as somebody waits for alerts, then the others one by one, and deferred jobs
-    last. Only micro-batches wait: the first batches of many queries at once take each other's
-    processor time for minutes, and that of the rules.
+    Rules come first, as somebody waits for alerts, and deferred jobs last. Only micro-batches wait:
+    the first batches of many queries at once take each other's processor time for minutes.
     """
-    at_once = [one for one in jobs if one.trigger is not Trigger.MICRO_BATCH or one.job.rule]
-    others = [one for one in jobs if one not in at_once]
-    deferred = [one for one in others if one.job.is_deferred]
-    one_by_one = [[one] for one in others if one not in deferred]
-    return [group for group in (at_once, *one_by_one, deferred) if group]
+
+    def urgency(one: ConfiguredJob) -> int:
+        if one.trigger is not Trigger.MICRO_BATCH or one.job.rule:
+            return 0
+        return 2 if one.job.is_deferred else 1
+
+    numbers = sorted({urgency(one) for one in jobs})
+    return [[one for one in jobs if urgency(one) == number] for number in numbers]
 
 
-def _until_all_work(
-    supervisor: Supervisor, received: Sequence[int], at_most_s: float
-) -> Callable[[], bool]:
+def _until_all_work(supervisor: Supervisor, received: Sequence[int]) -> Callable[[], bool]:
     """Return a condition: every micro-batch query works, a signal has arrived, or it took long."""
-    deadline = time.monotonic() + at_most_s
+    deadline = time.monotonic() + DEFERRED_AT_MOST_S
     return lambda: bool(received) or supervisor.micro_batches_work() or time.monotonic() > deadline
 
 

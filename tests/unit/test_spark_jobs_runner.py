@@ -302,7 +302,7 @@ def test_other_options_than_the_checkpoints_are_refused_before_spark_starts(
 
 
 @pytest.mark.parametrize("trigger", [Trigger.AVAILABLE_NOW, Trigger.MICRO_BATCH], ids=str)
-def test_readers_of_outputs_start_late_in_available_now_and_other_jobs_in_micro_batches(
+def test_readers_of_outputs_start_late_in_available_now_and_rules_first_in_micro_batches(
     monkeypatch: pytest.MonkeyPatch, trigger: Trigger
 ) -> None:
     running: list[str] = []
@@ -330,14 +330,13 @@ def test_readers_of_outputs_start_late_in_available_now_and_other_jobs_in_micro_
         threshold_c=90.0,
         readings_per_second=1.0,
     )
-    names = ("archive", "user_sessions", "action_counts", "site_outage", "lost_signal")
+    names = ("archive", "user_sessions", "site_outage", "lost_signal")
     own = {"site_outage": RuleOptions(inventory=(rack,))}
     jobs = [configured(name, trigger, own.get(name)) for name in names]
     assert runner.run(jobs, settings, RunOptions(), lambda _: None) == 0
-    in_stages = [["user_sessions", "action_counts", "lost_signal"], ["site_outage"], ["archive"]]
+    in_stages = [["user_sessions", "lost_signal"], ["site_outage"], ["archive"]]
     # The last call watches all of them.
-    rules = ["site_outage", "lost_signal"]
-    rules_first = [rules, ["user_sessions"], ["action_counts"], ["archive"]]
+    rules_first = [["site_outage", "lost_signal"], ["user_sessions"], ["archive"]]
     assert running_together == (in_stages if trigger is Trigger.AVAILABLE_NOW else rules_first)
 
 
@@ -347,7 +346,7 @@ def test_a_deferred_job_waits_for_a_batch_of_each_micro_batch_query(
     now_s = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     supervisor, received = Mock(), list[int]()
-    is_over = runner._until_all_work(supervisor, received, at_most_s=60)
+    is_over = runner._until_all_work(supervisor, received)
     supervisor.micro_batches_work.return_value = False
     assert not is_over()
     supervisor.micro_batches_work.return_value = True
