@@ -23,6 +23,7 @@ from spark_jobs.__main__ import app as spark_jobs_app
 from spark_jobs.registry import JOBS as JOBS_OF_SPARK
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.runner import RunOptions, count_slots
+from spark_jobs.runtime.small_data import INTERPRETED
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage.dead_letters import reporting_jobs
 from tests.support import ROOT
@@ -139,6 +140,11 @@ def test_a_jvm_without_the_second_compiler_has_room_for_the_code_of_all_jobs() -
     # Two drivers of the default stack, and the drivers and executors of the cluster.
     assert len(limited) == 4
     assert [text for text in limited if "ReservedCodeCacheSize=160m" not in text] == []
+
+
+def test_the_micro_batches_are_interpreted_as_in_the_demo() -> None:
+    wanted = {f"--conf={name}={value}" for name, value in INTERPRETED.items()}
+    assert wanted <= set(SERVICES["micro-batch"]["command"])
 
 
 def test_every_named_volume_is_declared_and_used_and_belongs_to_the_images_user() -> None:
