@@ -91,8 +91,8 @@ ADDED_FIELDS = re.compile(rf',"(?:{ADDED})":[^,}}]*'.encode())
 @pytest.mark.parametrize(
     ("scenario", "paced", "digest"),
     [
-        ("demo", True, "8f8af61f68cb0878858df68e0ae7b4a0dd1d5aae83cbb6ff5c4ee767e5c3a5b0"),
-        ("demo", False, "5e45c3d4ad4ca9a4062a81e36745561d6c542c8d432c5e728e20c9655e0d0922"),
+        ("demo", True, "0c1c04bd8245c797f505506a52c0e81ad56db171684e7a08fe0d54eec1ddf0eb"),
+        ("demo", False, "1bb657011ba7aae521d67daf271010529b68fb3eefb37cff19ab71fd8a6b559c"),
         ("everything", True, "3bd6ea251e4812da48f869d15a60df5fac2a2441047f1aa74f946d944ce2b619"),
         ("everything", False, "96d47e668e2314e56a0a6c81e29e06546f107ad800f9e99a0e052cb891126d61"),
     ],
