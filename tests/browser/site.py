@@ -2,7 +2,9 @@
 
 import itertools
 import subprocess
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +69,24 @@ class Site:
             **{"site_id": "site-a", "device_type": "gpu-server"} | changes,
         )
         self.kafka.send(RACK_READINGS, [(rack_id, encode(reading))])
+
+    @contextmanager
+    def reading(self, rack_id: str, temperature_c: float) -> Iterator[None]:
+        """Send a reading of a rack every second, as long as the context lasts."""
+        ended = threading.Event()
+
+        def send() -> None:
+            while not ended.wait(1):
+                self.read(rack_id, temperature_c)
+
+        self.read(rack_id, temperature_c)
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(send)
+            try:
+                yield
+            finally:
+                ended.set()
+            sending.result()
 
     def alert(self, rack_id: str, state: Any = "WARNING") -> Alert:
         """Send an alert about a rack, as the job would."""
