@@ -11,6 +11,10 @@ OUTLINE_PX = """node => {
   const style = getComputedStyle(node);
   return style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth);
 }"""
+TWO_FRAMES = """() => new Promise(done =>
+  requestAnimationFrame(() => requestAnimationFrame(done)))"""
+"""Wait until what has changed is drawn, so that a screenshot shows it on a busy machine, too."""
+
 UNREACHED = """() => [...document.querySelectorAll('a[href], button, input, summary')]
   .filter(node => node.checkVisibility() && !node.matches('.tile') && !('reached' in node.dataset))
   .map(node => node.outerHTML)"""
@@ -78,9 +82,11 @@ def assert_focus_is_visible(page: Page, focused: Locator) -> None:
         "height": box["height"] + 12,
     }
     assert focused.evaluate("node => node === document.activeElement")
+    page.evaluate(TWO_FRAMES)
     with_focus = page.screenshot(clip=around, animations="disabled")
     outlined = focused.evaluate(OUTLINE_PX)
     focused.evaluate("node => node.blur()")
+    page.evaluate(TWO_FRAMES)
     without = page.screenshot(clip=around, animations="disabled")
     # The page lives, so screenshots may differ by themselves; and an outline may be covered.
     assert focused.evaluate(OUTLINE_PX) == 0

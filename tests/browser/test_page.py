@@ -23,6 +23,7 @@ from events.topics import (
     Topic,
 )
 from tests.browser.keyboard import (
+    TWO_FRAMES,
     UNREACHED,
     assert_focus_is_visible,
     focused_rack,
@@ -52,8 +53,6 @@ COUNT_ANIMATIONS = """() => {
   window.animations = 0;
   document.addEventListener('animationstart', () => { window.animations++; });
 }"""
-TWO_FRAMES = """() => new Promise(done =>
-  requestAnimationFrame(() => requestAnimationFrame(done)))"""
 
 
 def test_what_one_person_does_everybody_sees(site: Site, browser: Browser, page: Page) -> None:
