@@ -27,7 +27,7 @@ from loadtest.measure.result import RESULT, PointResult, save
 from loadtest.measure.sampler import Sampler
 from loadtest.measure.series_files import write_series
 from loadtest.measure.window_deadlines import WindowDeadlines, windows_of
-from loadtest.plan import Gates, Point
+from loadtest.plan import Gates, Point, PointSettings
 from loadtest.processes import PYTHON_M, environment, kill
 from loadtest.programs import Programs
 from spark_jobs.registry import JOBS
@@ -36,8 +36,8 @@ SETTLE_S = 3.0
 """After its queries have started, Spark starts their tasks."""
 IDLE_S = {"real-time": 5.0, "micro-batch": 30.0}
 """Without output for this long nothing more is expected, unless Spark reports unread records."""
-CATCH_UP_IDLE_S = 60.0
-"""The same in a catch-up, whose first output takes longer."""
+LONG_IDLE_S = 60.0
+"""The same in a catch-up, and while expected outputs are missing: the first takes longer."""
 COLLECT_S = 1.0
 """Time for the collector to receive the last outputs."""
 DRAIN_S = 600.0
@@ -54,6 +54,13 @@ class RunContext:
     broker: RunningBroker
     folder: Path
     show_status: ShowStatus
+
+
+def longest_idle_s(settings: PointSettings, outputs_missing: bool) -> float:
+    """Return after how many seconds without output jobs that have unread records are given up."""
+    if settings.idle_s:
+        return settings.idle_s
+    return LONG_IDLE_S if settings.count or outputs_missing else IDLE_S[settings.trigger]
 
 
 class PointRun:
@@ -243,32 +250,28 @@ class PointRun:
             now = time.monotonic()
             if sampler.output_count != count:
                 count, last_output = sampler.output_count, now
-            if expected and count >= expected:
+            if self._settings.count and expected and count >= expected:
                 time.sleep(COLLECT_S)
                 return
-            if self._is_idle(now - last_output, sampler):
+            if self._is_idle(now - last_output, count < expected, sampler):
                 return
             time.sleep(POLL_S)
 
-    def _is_idle(self, idle_s: float, sampler: Sampler) -> bool:
+    def _is_idle(self, idle_s: float, outputs_missing: bool, sampler: Sampler) -> bool:
         """Return whether no more output is expected after this time without any."""
-        settings = self._settings
-        if settings.idle_s:
-            return idle_s > settings.idle_s
-        limit = CATCH_UP_IDLE_S if settings.count else IDLE_S[settings.trigger]
-        return idle_s > IDLE_S["real-time"] and (self._all_read(sampler) or idle_s > limit)
+        longest = longest_idle_s(self._settings, outputs_missing)
+        if self._settings.idle_s:
+            return idle_s > longest
+        return idle_s > IDLE_S["real-time"] and (self._all_read(sampler) or idle_s > longest)
 
     def _expected_outputs(self) -> int:
-        """Return the number of expected outputs in a catch-up that does not end; 0 if unknown."""
+        """Return the number of outputs of jobs that do not end; 0 if unknown."""
         settings = self._settings
-        if (
-            not settings.count
-            or settings.terminates
-            or not settings.truth
-            or len(settings.rules) < len(settings.jobs)
-        ):
+        if settings.terminates or not settings.truth or len(settings.rules) < len(settings.jobs):
             return 0
-        return len(artifacts.truth(self._file(commands.TRUTH)).get("alert", ()))
+        truth = artifacts.truth(self._file(commands.TRUTH))
+        dead_letters = truth.get("dead-letter", ()) if settings.reports else ()
+        return len(truth.get("alert", ())) + len(dead_letters)
 
     def _all_read(self, sampler: Sampler) -> bool:
         return all(rows and not lag.unread(rows[-1], sampler.ends) for rows in self._main_batches())
