@@ -31,7 +31,7 @@ def assert_nothing_is_lost(stack: Stack, killed: str) -> None:
 
     stack.command("kill", "--signal", "KILL", killed)
     stack.await_alerts(lambda seen: due_after_the_kill(seen) >= DUE_AFTER_THE_KILL, timeout_s=600)
-    assert stack.inspect(killed)["State"]["Status"] == "exited"
+    assert stack.inspect(killed)[0]["State"]["Status"] == "exited"
     stack.start(killed)
     status, verdict = stack.verdict()
     said = stack.command("logs", "--no-log-prefix", "producer").splitlines()[-1]

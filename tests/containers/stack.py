@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,30 @@ PORTS = (
     "SPARK_HOST_PORT",
     "DASHBOARD_HOST_PORT",
 )
+
+
+def output_of(
+    command: Sequence[str], env: Mapping[str, str], timeout_s: float
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command in the checkout with more environment, and return its status and output."""
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def docker(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run `docker ARGUMENTS`: unlike `docker compose`, it reads no Compose file, which takes long.
+
+    Tests that ask each second would take half a processor from what they test.
+    """
+    return output_of(["docker", *arguments], {}, timeout_s=180)
 
 
 class Stack:
@@ -75,58 +99,45 @@ class Stack:
         """Start one service without waiting for it."""
         self.command("up", "--detach", "--no-deps", service)
 
-    def tried(self, *arguments: str, timeout_s: float = 180) -> "subprocess.CompletedProcess[str]":
-        """Run `docker compose ARGUMENTS`, and return status and output."""
-        return subprocess.run(
-            [*self.compose.compose_command_property, *arguments],
-            cwd=ROOT,
-            env=os.environ | self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-
     def command(self, *arguments: str, timeout_s: float = 180) -> str:
         """Run `docker compose ARGUMENTS`, which must succeed, and return its output."""
-        done = self.tried(*arguments, timeout_s=timeout_s)
+        done = output_of([*self.compose.compose_command_property, *arguments], self.env, timeout_s)
         assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stderr[-2000:]}"
         return done.stdout
 
-    def inspect(self, service: str) -> dict[str, Any]:
-        """Return what `docker inspect` prints of a service's container, running or not."""
-        (identity,) = self.command("ps", "--all", "--quiet", service).split()
-        said = subprocess.run(
-            ["docker", "inspect", identity], capture_output=True, check=True
-        ).stdout
-        (found,) = json.loads(said)
-        return dict(found)
+    def container(self, service: str) -> str:
+        """Return the name that Compose gives the container of a service."""
+        return f"{self.env['COMPOSE_PROJECT_NAME']}-{service}-1"
+
+    def inspect(self, *services: str) -> list[dict[str, Any]]:
+        """Return what `docker inspect` prints of services' containers, running or not."""
+        done = docker("inspect", *map(self.container, services))
+        assert done.returncode == 0, done.stderr
+        return list(json.loads(done.stdout))
 
     def kill(self, *services: str) -> None:
         """Kill the processes of containers, so that their restart policies restart them."""
-        before = {name: self.inspect(name)["RestartCount"] for name in services}
+        before = [found["RestartCount"] for found in self.inspect(*services)]
         for name in services:
             self.command("exec", "--no-TTY", name, "sh", "-c", "kill -9 -1")
 
         def not_back() -> list[str]:
-            found = {name: self.inspect(name) for name in services}
             return [
                 name
-                for name, now in found.items()
-                if now["RestartCount"] <= before[name] or not now["State"]["Running"]
+                for name, count, now in zip(services, before, self.inspect(*services), strict=True)
+                if now["RestartCount"] <= count or not now["State"]["Running"]
             ]
 
-        eventually(not_back, lambda names: not names, timeout_s=120, every_s=0.5)
+        eventually(not_back, lambda names: not names, timeout_s=120, every_s=1)
 
     def await_log(self, service: str, words: str) -> None:
         """Wait until a service's log contains the words."""
-        eventually(
-            lambda: self.command("logs", service),
-            lambda said: words in said,
-            timeout_s=180,
-            every_s=1,
-        )
+
+        def log() -> str:
+            done = docker("logs", self.container(service))
+            return done.stdout + done.stderr
+
+        eventually(log, lambda said: words in said, timeout_s=180, every_s=1)
 
     def await_history(self) -> None:
         """Wait until the clickstream's history has been sent, which takes a minute.
@@ -141,7 +152,7 @@ class Stack:
         Its container may be restarting: without a broker alerting exits.
         """
         done = eventually(
-            lambda: self.tried("exec", "--no-TTY", "alerting", "python", "-c", READ_ALERTS),
+            lambda: docker("exec", self.container("alerting"), "python", "-c", READ_ALERTS),
             lambda done: done.returncode == 0,
             timeout_s=120,
             every_s=1,
@@ -157,20 +168,11 @@ class Stack:
 
     def verdict(self) -> tuple[int, str]:
         """Run `make verdict`, and return its exit status and what it printed."""
-        done = subprocess.run(
-            ["make", "--no-print-directory", "verdict"],
-            cwd=ROOT,
-            env=os.environ | self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        done = output_of(["make", "--no-print-directory", "verdict"], self.env, timeout_s=600)
         return done.returncode, done.stdout + done.stderr
 
     def await_alerts(
-        self, enough: Callable[[list[Row]], object], timeout_s: float, every_s: float = 1
+        self, enough: Callable[[list[Row]], object], timeout_s: float, every_s: float = 2
     ) -> list[Row]:
         """Wait until enough alerts have been logged."""
         return eventually(self.alerts, enough, timeout_s=timeout_s, every_s=every_s)
@@ -188,7 +190,7 @@ class Stack:
             lambda: self.alerts(rules),
             lambda rows: due <= {row["alert_id"] for row in rows} or time.monotonic() > deadline,
             timeout_s=timeout_s + 60,
-            every_s=1,
+            every_s=2,
         )
         return compare_alerts(truth.alerts, seen)
 

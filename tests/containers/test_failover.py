@@ -87,12 +87,12 @@ def test_what_is_killed_under_load_loses_nothing(
     if BROKER in killed:
         stack.command("kill", "--signal", "KILL", BROKER)  # who is killed by name stays away
         await_more_alerts(stack)
-        assert stack.inspect(BROKER)["State"]["Status"] == "exited"
+        assert stack.inspect(BROKER)[0]["State"]["Status"] == "exited"
         stack.start(BROKER)
     eventually(now_ms, above(killed_ms + 1000 * SECONDS), timeout_s=SECONDS + 60)
     stack.command("stop", "--timeout", "90", "load")
     said = stack.command("logs", "--no-log-prefix", "load")
-    assert stack.inspect("load")["State"]["ExitCode"] == 0, said[-2000:]
+    assert stack.inspect("load")[0]["State"]["ExitCode"] == 0, said[-2000:]
 
     truth = stack.truth("load")
     after = Counter(row["rule"] for row in truth.alerts if to_ms(row["event_time"]) > killed_ms)
