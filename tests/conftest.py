@@ -50,7 +50,7 @@ LONG_FILES = (
     "test_loadtest.py",
     "test_round_trip.py",
 )
-"""The files that take minutes, the longest first."""
+"""The files that take minutes, the longest first; every third one waits more than it computes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
