@@ -43,3 +43,19 @@ def test_lost_signal_gives_the_alerts_of_the_oracle(spark: SparkSession, tmp_pat
     found = alerts_of(spark, tmp_path, lost_signal.JOB, topic, cuts_of(random, topic, 6))
     due = lost_signal_alerts(topic, rule_lookup(LostSignal, Rules(), INVENTORY))
     assert_expected(found, due, 30)
+
+
+def test_a_watermark_a_millisecond_before_the_end_of_a_window_loses_no_alert(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rack = RACKS[0]
+    seconds = [second for second in range(90) if second % 30 < 15 or second % 5 == 4]
+    topic = [
+        (reading(at, 70.0, rack.rack_id, site_id=rack.site_id, at_s=at + 0.999), T0 + 1000 * at)
+        for at in seconds
+    ]
+    # Each batch ends with a window's last millisecond, so that the watermark is in another's.
+    cuts = [index + 1 for index, second in enumerate(seconds) if second % 5 == 4]
+    found = alerts_of(spark, tmp_path, lost_signal.JOB, topic, cuts)
+    due = lost_signal_alerts(topic, rule_lookup(LostSignal, Rules(), INVENTORY))
+    assert_expected(found, due, 3)

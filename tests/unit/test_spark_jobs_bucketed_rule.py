@@ -170,15 +170,21 @@ def trigger_of(row: dict[str, Any]) -> str:
 def test_a_bucket_has_one_timer_at_its_earliest_rack() -> None:
     tester = by_wall_clock(processor())
     tester.test(BUCKET, [batch([at(5, B), at(0, A)])])
-    # Spark fires a timer when the clock is past it.
-    assert timers(tester) == [T0 + 9]
+    assert timers(tester) == [T0 + 10]
     tester.test(BUCKET, [batch([at(2, RACKS[2])])])
-    assert timers(tester) == [T0 + 9]
+    assert timers(tester) == [T0 + 10]
     assert ids(tester.setProcessingTime(T0 + 10)) == [(A, f"{A} {A}/1")]
-    assert timers(tester) == [T0 + 11]
+    assert timers(tester) == [T0 + 12]
     due = [(B, f"{B} {B}/1"), (RACKS[2], f"{RACKS[2]} {RACKS[2]}/1")]
     assert sorted(ids(tester.setProcessingTime(T0 + 15))) == sorted(due)
     assert timers(tester) == []
+
+
+def test_a_clock_that_stops_a_millisecond_before_a_rack_is_due_loses_no_decision() -> None:
+    tester = by_wall_clock(processor())
+    tester.test(BUCKET, [batch([at(0, A)])])
+    assert ids(tester.setProcessingTime(T0 + 9)) == []
+    assert ids(tester.setProcessingTime(T0 + 10)) == [(A, f"{A} {A}/1")]
 
 
 def test_a_timer_that_a_later_reading_put_off_decides_nothing() -> None:
@@ -186,7 +192,7 @@ def test_a_timer_that_a_later_reading_put_off_decides_nothing() -> None:
     tester.test(BUCKET, [batch([at(0, A)])])
     tester.test(BUCKET, [batch([at(5, A, 2)])])
     assert ids(tester.setProcessingTime(T0 + 12)) == []
-    assert timers(tester) == [T0 + 14]
+    assert timers(tester) == [T0 + 15]
     assert ids(tester.setProcessingTime(T0 + 15)) == [(A, f"{A} {A}/1,{A}/2")]
 
 
@@ -194,7 +200,7 @@ def test_a_timer_replaced_by_an_earlier_one_decides_nothing() -> None:
     tester = by_wall_clock(processor())
     tester.test(BUCKET, [batch([at(5, A)])])
     tester.test(BUCKET, [batch([at(0, B)])])
-    assert timers(tester) == [T0 + 9, T0 + 14]
+    assert timers(tester) == [T0 + 10, T0 + 15]
     assert ids(tester.setProcessingTime(T0 + 11)) == [(B, f"{B} {B}/1")]
     assert ids(tester.setProcessingTime(T0 + 16)) == [(A, f"{A} {A}/1")]
 
@@ -218,11 +224,10 @@ def test_silence_is_detected_at_its_time_for_each_rack_by_its_own_rule() -> None
     )
     tester.setProcessingTime(T0)
     tester.test(BUCKET, [batch([at(0, A), at(500, B)])])
-    # The tester fires a timer at its time, Spark only after it.
-    assert decided(tester.setProcessingTime(T0 + 2249)) == []
+    assert decided(tester.setProcessingTime(T0 + 2250)) == []
     (alert,) = decided(tester.setProcessingTime(T0 + 2251))
     assert (alert["subject"], alert["severity"]) == (A, "critical")
-    assert decided(tester.setProcessingTime(T0 + 30_749)) == []
+    assert decided(tester.setProcessingTime(T0 + 30_750)) == []
     (alert,) = decided(tester.setProcessingTime(T0 + 30_751))
     assert (alert["subject"], alert["severity"]) == (B, "error")
     assert timers(tester) == []
@@ -256,6 +261,6 @@ def test_only_racks_with_readings_or_a_due_timer_are_decoded() -> None:
     assert ids(tester.setProcessingTime(T0 + 11)) == [(B, f"{B} {B}/1")]
     state: Any = tester.peekValueState("bucket", BUCKET)
     assert msgspec.msgpack.decode(state[0])[A] == [later_ms, {"another": "rule"}]
-    assert state[1] == later_ms - 1
+    assert state[1] == later_ms
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
         tester.test(BUCKET, [batch([at(0, A)])])

@@ -4,9 +4,11 @@ from typing import Any
 
 import msgspec
 from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
 
 from events.rules import Rules
-from spark_jobs.rules.site_outage import REMEMBERED_ALERTS, SiteOutageState
+from spark_jobs.rules.framework.stateful_rule import RuleProcessor
+from spark_jobs.rules.site_outage import GRACE_MS, REMEMBERED_ALERTS, SiteOutageState
 from tests.builders import T0
 
 
@@ -23,7 +25,9 @@ class CountingId(str):
     __hash__ = str.__hash__
 
 
-def alert(alert_id: str, rack: int = 0, *, warning: bool = True) -> Row:
+def alert(
+    alert_id: str, rack: int = 0, *, warning: bool = True, by_wall_clock: bool = False
+) -> Row:
     fields: dict[str, Any] = {
         "append_ms": T0,
         "partition": 0,
@@ -34,7 +38,7 @@ def alert(alert_id: str, rack: int = 0, *, warning: bool = True) -> Row:
         "warning": warning,
         "event_time": T0 * 1000,
         "rack_count": 4,
-        "by_wall_clock": False,
+        "by_wall_clock": by_wall_clock,
     }
     return Row(**fields)
 
@@ -66,3 +70,15 @@ def test_the_last_ten_thousand_alerts_are_recognised_and_the_state_is_bounded() 
     assert list(site.rules_in_warning) == ["rack-0000"], "a repeated alert must change nothing"
     others = [alert(f"other-{rack}", rack) for rack in (1, 2)]
     assert states(site, *others, others[0]) == ["WARNING"]
+
+
+def test_a_batch_a_millisecond_before_the_alerts_are_complete_loses_no_outage() -> None:
+    site = RuleProcessor(SiteOutageState, Rules())
+    tester = TwsTester(site, timeMode="ProcessingTime")
+    together = [alert(f"alert-{rack}", rack, by_wall_clock=True) for rack in range(3)]
+    assert list(tester.test("site-a", together)) == []
+    complete_ms = (T0 // 1000 + 1) * 1000 + GRACE_MS
+    assert list(tester.setProcessingTime(complete_ms - 1)) == []
+    found: Any = tester.setProcessingTime(complete_ms)
+    (outage,) = found
+    assert (outage["subject"], outage["state"]) == ("site-a", "WARNING")

@@ -219,11 +219,12 @@ def register_timer(
 
     All are in epoch milliseconds; None is no timer.
     """
-    # Spark fires a timer when the clock is past it, and not yet when the clock is at it.
-    if due_ms is None or (timer_ms is not None and timer_ms <= due_ms - 1):
+    # Spark fires a timer when its clock is at or past it, and deletes it after the handler. One set
+    # before `due_ms` could fire too early, be set again by the handler, and be lost.
+    if due_ms is None or (timer_ms is not None and timer_ms <= due_ms):
         return timer_ms
-    handle.registerTimer(due_ms - 1)
-    return due_ms - 1
+    handle.registerTimer(due_ms)
+    return due_ms
 
 
 def to_row(subject: str, decision: Decision) -> Row:
