@@ -1,8 +1,8 @@
-"""Event-time timers: the processor is called when the watermark passes a chosen time.
+"""Event-time timers: the processor is called when the watermark reaches a chosen time.
 
-A timer belongs to a key and a time; a key may have several. When the watermark passes the time,
-Spark calls `handleExpiredTimer`. Here every reading moves its rack's timer to ten minutes later,
-and a rack whose timer expires is silent.
+A timer belongs to a key and a time; a key may have several. When the watermark reaches the time,
+Spark calls `handleExpiredTimer`, and deletes the timer afterwards. Here every reading moves its
+rack's timer to ten minutes later, and a rack whose timer expires is silent.
 
 Notice: The first timer of rack2 was deleted when its next reading came; otherwise it would have
 expired too. Event-time timers follow the watermark: if all racks were silent, none would be
