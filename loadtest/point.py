@@ -57,9 +57,10 @@ class RunContext:
 
 
 def longest_idle_s(settings: PointSettings, outputs_missing: bool) -> float:
-    """Return after how many seconds without output jobs that have unread records are given up."""
-    if settings.idle_s:
-        return settings.idle_s
+    """Return after how many seconds without output jobs that have unread records are given up.
+
+    It is for plans without `idle_s`.
+    """
     return LONG_IDLE_S if settings.count or outputs_missing else IDLE_S[settings.trigger]
 
 
@@ -259,9 +260,9 @@ class PointRun:
 
     def _is_idle(self, idle_s: float, outputs_missing: bool, sampler: Sampler) -> bool:
         """Return whether no more output is expected after this time without any."""
-        longest = longest_idle_s(self._settings, outputs_missing)
         if self._settings.idle_s:
-            return idle_s > longest
+            return idle_s > self._settings.idle_s
+        longest = longest_idle_s(self._settings, outputs_missing)
         return idle_s > IDLE_S["real-time"] and (self._all_read(sampler) or idle_s > longest)
 
     def _expected_outputs(self) -> int:
