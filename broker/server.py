@@ -9,6 +9,7 @@ import base64
 import fcntl
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -33,6 +34,9 @@ START_SECONDS = 120
 
 STOP_SECONDS = 30
 """How long a broker may take to stop by itself, which saves a recovery at its next start."""
+
+LISTENING_PORTS = range(10_000, 32_768)
+"""Linux gives outgoing connections ports from 32,768 on, other systems from 49,152 on."""
 
 HEAP = "-Xms256m -Xmx1g"
 """The broker's heap, unless KAFKA_HEAP_OPTS (Kafka's own name for it) says otherwise."""
@@ -119,10 +123,16 @@ def find(data_dir: Path) -> RunningBroker | None:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that is free at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of the loopback interface that is free at this moment.
+
+    It is drawn from those that no system gives to outgoing connections: one of them could take the
+    port before it is used. Two processes that ask at the same time hardly get the same.
+    """
+    for port in random.SystemRandom().sample(LISTENING_PORTS, len(LISTENING_PORTS)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise UserFacingError("all ports are in use: stop some programs.")
 
 
 @contextmanager

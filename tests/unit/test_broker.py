@@ -11,6 +11,8 @@ from broker.__main__ import _default_port
 from events import settings
 from events.cli import UserFacingError
 
+PORTS_OF_CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
 
 def broker_folder(path: Path, process: object) -> Path:
     path.mkdir()
@@ -38,6 +40,16 @@ def test_a_process_file_of_a_broker_that_has_ended_is_recognised_and_removed(
     assert server.find(folder) is None
     assert server.stop(folder) is False
     assert not (folder / "process.json").exists()
+
+
+@pytest.mark.skipif(
+    not PORTS_OF_CONNECTIONS.exists(), reason="only Linux tells which ports it gives"
+)
+def test_no_outgoing_connection_is_given_a_free_port() -> None:
+    first, _ = map(int, PORTS_OF_CONNECTIONS.read_text(encoding="utf-8").split())
+    ports = {server.free_port() for _ in range(50)}
+    assert len(ports) > 40, "two processes that ask at once would get the same"
+    assert max(ports) < first
 
 
 def test_a_folder_with_other_files_is_never_touched(tmp_path: Path) -> None:
