@@ -1,6 +1,7 @@
 """The CDS archive of Spark's classes: used where it fits, silently ignored elsewhere."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from subprocess import run
@@ -10,35 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from events.settings import Settings
+from jars.java import java
 from spark_jobs.runtime import cds_archive
-from tests.support import ROOT
-
-SCRIPT = """
-from events.settings import load
-from spark_jobs.runtime.cds_archive import java_options
-from spark_jobs.runtime.session import new_session
-spark = new_session(load(), 1, 1, java_options=java_options(load()))
-print(spark.range(3).count())
-spark.stop()
-"""
-
-
-def session_with(jars: Path, home: Path) -> str:
-    """Return the standard output of a small session with these jars."""
-    env = os.environ | {
-        "RACKSTREAM_JARS": str(jars),
-        "RACKSTREAM_HOME": str(home),
-        "PYTHONPATH": str(ROOT),
-    }
-    done = run(
-        [sys.executable, "-c", SCRIPT],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    return done.stdout
 
 
 def test_packages_installed_again_get_an_archive_of_their_own(
@@ -75,16 +49,23 @@ def test_the_session_loads_its_classes_from_the_archive(spark: SparkSession) -> 
     assert consumer.getClassLoader().equals(loader), "an archive has classes of this loader only"
 
 
-@pytest.mark.full
-@pytest.mark.timeout(300)
-def test_a_broken_archive_is_ignored_without_output(tmp_path: Path) -> None:
-    jars = tmp_path / "jars"
-    jars.mkdir()
-    (jars / "spark").symlink_to((Settings().jars_dir / "spark").resolve())
-    config = Settings(rackstream_jars=jars)
-    cds_archive.archive_path(config).write_bytes(b"no archive" * 1000)
-    assert cds_archive.java_options(config)
-    assert session_with(jars, tmp_path) == "3\n"
+def printed_by_a_jvm_with(archive: Path, config: Settings) -> str:
+    """Return the standard output of a JVM of another class path that is to use the archive."""
+    shutil.copyfile(archive, cds_archive.archive_path(config))
+    options = cds_archive.java_options(config).split()
+    assert options
+    command = [java(), *options, "-cp", "elsewhere.jar", "-version"]
+    return run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_a_broken_archive_and_one_of_other_classes_are_ignored_without_output(
+    tmp_path: Path,
+) -> None:
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"no archive" * 1000)
+    config = Settings(rackstream_jars=tmp_path)
+    assert printed_by_a_jvm_with(broken, config) == ""
+    assert printed_by_a_jvm_with(cds_archive.archive_path(Settings()), config) == ""
 
 
 def test_another_java_or_environment_has_its_own_archive(
