@@ -44,7 +44,7 @@ from events.topics import (
 Partition = tuple[str, int]
 """A topic's name on the broker, and a partition's number."""
 BACKLOG = 200_000
-"""So many of a partition's last records are read at the start."""
+"""So many of a partition's last records are read at the start, unless the topic is compacted."""
 READINGS_BACKLOG = 2_000
 BATCH_RECORDS = 5_000
 POLL_S = 0.1
@@ -221,7 +221,13 @@ class Feed:
             state.set_topics(counts, missing, at_ms)
 
     def _start(self, topic: str, begin: int, end: int) -> int:
-        """Return the offset from which a partition is read."""
+        """Return the offset from which a partition is read.
+
+        Compaction leaves few records between distant offsets, and the oldest may be of an incident
+        that is still open.
+        """
+        if topic == self._settings.topic(INCIDENTS):
+            return begin
         is_readings = topic == self._settings.topic(RACK_READINGS)
         return max(begin, end - (READINGS_BACKLOG if is_readings else BACKLOG))
 

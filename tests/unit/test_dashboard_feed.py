@@ -79,6 +79,19 @@ def test_a_partition_without_a_leader_keeps_its_last_end() -> None:
     assert look()[0] is False
 
 
+def test_incidents_are_read_from_the_start_and_the_end_of_other_outputs() -> None:
+    feed = Feed(
+        Settings(_env_file=None, topic_prefix=""), Hub(State("broker:9092", [], T0)), lambda: None
+    )
+    admin = FakeAdmin()
+    admin.ends = {(topic.name, 0): 450_000 for topic in (ALERTS, INCIDENTS, RACK_READINGS)}
+    admin.ends |= {(topic, 1): None for topic, _ in admin.ends}
+    feed.look_at_topics(cast(AdminClient, admin))
+    starts = {each.topic: each.offset for each in feed._new_partitions.get_nowait()}
+    # An incident that nobody has changed for long is the first record of a compacted topic.
+    assert starts == {ALERTS.name: 250_000, INCIDENTS.name: 0, RACK_READINGS.name: 448_000}
+
+
 @pytest.mark.parametrize("thread", ["_consume", "_watch"])
 def test_the_dashboard_ends_when_a_thread_that_feeds_it_fails(
     thread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
