@@ -11,7 +11,7 @@ if ! runs alerting; then
   echo "The containers do not run: start them with make up." >&2
   exit 1
 fi
-! runs kafka-1 || export ${THREE_BROKERS:?} ARCHIVE_SUFFIX=three-brokers
+! runs kafka-1 || export ${THREE_BROKERS:?}
 ! runs cluster-micro-batch || export ARCHIVE_SUFFIX=cluster
 $compose stop --timeout 60 producer clickstream || exit
 $compose --profile verdict run --rm --no-deps verdict

@@ -436,6 +436,15 @@ def test_every_setting_of_the_example_is_explained() -> None:
         assert re.match(r"# .+[.]\n(?:# )?[A-Z0-9_]+=\S*$", block), block
 
 
+def interpolated(text: str, variables: dict[str, str]) -> str:
+    """Return a text with `${NAME:-DEFAULT}` replaced as Compose does; defaults may be nested."""
+    innermost = re.compile(r"\$\{([A-Z0-9_]+):-([^${}]*)\}")
+    while found := innermost.search(text):
+        value = variables.get(found[1]) or found[2]
+        text = text[: found.start()] + value + text[found.end() :]
+    return text
+
+
 def test_the_verdict_reads_what_the_producers_and_the_jobs_have_written() -> None:
     def option(service: str, name: str) -> set[str]:
         return {word for word in SERVICES[service]["command"] if word.startswith(f"--{name}=")}
@@ -447,9 +456,11 @@ def test_the_verdict_reads_what_the_producers_and_the_jobs_have_written() -> Non
     database = SERVICES["alerting"]["environment"]["ALERTING_DATABASE"]
     assert option("verdict", "database") == {f"--database={database}"}
     (archive,) = option("verdict", "archive")
-    of_jobs = option("micro-batch", "archive") | option("cluster-micro-batch", "archive")
-    folder = archive.rpartition("/")[0]
-    assert {each.rpartition("/")[0] for each in of_jobs} == {folder}
+    for suffix in ({}, {"DATA_SUFFIX": "second"}):
+        (of_job,) = option("micro-batch", "archive")
+        assert interpolated(archive, suffix) == interpolated(of_job, suffix)
+    (of_job,) = option("cluster-micro-batch", "archive")
+    assert interpolated(archive, {"DATA_SUFFIX": "a", "ARCHIVE_SUFFIX": "cluster"}) == of_job
     assert volumes(verdict).items() <= {
         item
         for service in OURS.values()
