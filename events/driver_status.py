@@ -26,6 +26,7 @@ class QueryStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
       A real-time batch has none.
     - `records_behind`: what the topics hold beyond the latest batch; unknown in Real-time Mode.
     - `waiting_since`: since when records have waited without a batch that ended.
+      `waiting_records`: how many waited then, at most; before the first batch all of the topics.
     - `watermark_delay_s`: by how much the watermark is behind the clock.
     - `late_records`, `records_left_out`: since the driver started, up to the latest batch.
     - `state_rows`, `state_bytes`: after the latest batch; not every query counts its rows.
@@ -49,6 +50,7 @@ class QueryStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     processed_rows_per_second: float | None = None
     records_behind: int | None = None
     waiting_since: str | None = None
+    waiting_records: int | None = None
     watermark: str | None = None
     watermark_delay_s: float | None = None
     late_records: int | None = None

@@ -15,7 +15,12 @@ MAX_REAL_TIME_BATCHES = 2
 SHORTEST_STALL_S = 30.0
 """No query is stuck earlier: one long garbage collection is longer than five short batches."""
 LONGEST_FIRST_BATCH_S = 180.0
-"""The first batch after a start compiles code, and may read a long backlog."""
+"""The first batch after a start compiles code."""
+SLOWEST_RECORDS_PER_S = 5_000
+"""A batch that reads a backlog may last so much longer: `silent_sensor` reads a whole topic in one.
+
+Of a busy machine with two processors; an idle one reads ten times as many.
+"""
 
 
 def problems(driver: DriverStatus, at_ms: int) -> list[str]:
@@ -60,4 +65,5 @@ def longest_stall_s(query: QueryStatus) -> float:
         last_s = (query.batch_duration_ms or {}).get("triggerExecution", 0) / 1000
         stall_s = MAX_IDLE_BATCHES * max(query.batch_s, last_s)
     is_first = query.last_progress_time is None or query.last_progress_time < query.started_time
-    return max(stall_s, LONGEST_FIRST_BATCH_S if is_first else SHORTEST_STALL_S)
+    least_s = LONGEST_FIRST_BATCH_S if is_first else SHORTEST_STALL_S
+    return max(stall_s, least_s) + (query.waiting_records or 0) / SLOWEST_RECORDS_PER_S

@@ -51,6 +51,7 @@ class StatusRecorder:
                     active=True,
                     started_time=self._now(),
                     waiting_since=None,
+                    waiting_records=None,
                     restarts=before.restarts + 1,
                 )
                 return
@@ -71,13 +72,14 @@ class StatusRecorder:
         with self._lock:
             query = self._queries[name]
             query.active, query.last_error, query.last_error_time = False, error, self._now()
-            query.waiting_since = None
+            query.waiting_since = query.waiting_records = None
 
     def on_finish(self, name: str) -> None:
         """Take note that a query has read everything."""
         with self._lock:
             query = self._queries[name]
-            query.active, query.finished, query.waiting_since = False, True, None
+            query.active, query.finished = False, True
+            query.waiting_since = query.waiting_records = None
 
     def on_progress(self, progress: Mapping[str, Any]) -> None:
         """Take note of a batch: Spark's progress with the fields that `BatchListener` adds."""
@@ -87,7 +89,7 @@ class StatusRecorder:
                 return
             query.batch_id = progress["batchId"]
             query.last_progress_time = self._now()
-            query.waiting_since = None
+            query.waiting_since = query.waiting_records = None
             query.batch_duration_ms = dict(progress["durationMs"])
             if query.trigger != Trigger.REAL_TIME:
                 query.input_rows_per_second = progress.get("inputRowsPerSecond")
@@ -118,7 +120,7 @@ class StatusRecorder:
             self._set_reachable(reachable=False)
             # Without the broker no query can go on: it is not stuck.
             for query in self._queries.values():
-                query.waiting_since = None
+                query.waiting_since = query.waiting_records = None
 
     @property
     def broker_is_reachable(self) -> bool:
@@ -193,13 +195,13 @@ class StatusRecorder:
         if not query.active:
             return
         if query.name in self._reached:
-            waits = (self._behind(query) or 0) > 0
+            records = self._behind(query) or 0
         else:  # no batch yet: it may have to read all that the topics hold
-            waits = any(self._ends.get(topic) for topic in query.topics)
-        if not waits or query.trigger == Trigger.REAL_TIME:
-            query.waiting_since = None
+            records = sum(self._ends.get(topic, 0) for topic in query.topics)
+        if not records or query.trigger == Trigger.REAL_TIME:
+            query.waiting_since = query.waiting_records = None
         elif query.waiting_since is None:
-            query.waiting_since = self._now()
+            query.waiting_since, query.waiting_records = self._now(), records
 
     def _set_reachable(self, *, reachable: bool) -> None:
         if self._broker.reachable != reachable:

@@ -225,6 +225,16 @@ def test_a_stuck_query_is_stopped_and_started_again() -> None:
     assert on.lines[0] == "a failed and is started again now: it has ended no batch for 6 min."
 
 
+@pytest.mark.parametrize("trigger", [Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW])
+def test_a_query_that_reads_a_long_backlog_is_not_stuck(trigger: Trigger) -> None:
+    on = Bench()
+    on.start("a", trigger)
+    for at_s in range(1, 1000, 10):
+        on.at[at_s] = lambda: on.recorder.on_topics({"user-actions": 10_000_000})
+    on.watch(until_s=1000.0)
+    assert len(on.started) == 1
+
+
 def test_a_query_without_a_broker_is_not_stuck() -> None:
     on = Bench()
     on.start("a", Trigger.REAL_TIME)

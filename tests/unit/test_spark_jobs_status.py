@@ -99,6 +99,7 @@ def test_a_micro_batch_is_shown_with_its_rates_and_what_the_topics_hold_beyond_i
         processed_rows_per_second=40.0,
         records_behind=3,
         waiting_since=to_text(T0),
+        waiting_records=3,
         watermark=to_text(T0 - 600_000),
         watermark_delay_s=603.0,
         late_records=2,
@@ -212,6 +213,23 @@ def test_the_first_batch_after_each_start_may_last_longer(
         recorder.on_progress(progress(1))
         assert longest_stall_s(query_of(recorder)) == 50.0
         clock.forward(1)
+
+
+def test_a_batch_that_reads_a_backlog_may_last_as_long_as_that_takes(
+    recorder: StatusRecorder, clock: Clock
+) -> None:
+    start(recorder, Trigger.MICRO_BATCH, 10.0)
+    recorder.on_topics({"user-actions": 10_000_000})
+    clock.forward(100)
+    # What comes while it is read does not extend the time: otherwise no query would be stuck.
+    recorder.on_topics({"user-actions": 20_000_000})
+    assert longest_stall_s(query_of(recorder)) == 180.0 + 2000.0
+    recorder.on_progress(progress(19_995_000))
+    recorder.on_topics({"user-actions": 20_000_000})
+    assert longest_stall_s(query_of(recorder)) == 50.0 + 1.0
+    recorder.on_progress(progress(20_000_000))
+    recorder.on_topics({"user-actions": 20_000_000})
+    assert longest_stall_s(query_of(recorder)) == 50.0
 
 
 def test_short_batches_are_not_stuck_before_half_a_minute(
