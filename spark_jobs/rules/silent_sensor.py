@@ -146,7 +146,15 @@ def _plan(name: str, *, by_wall_clock: bool) -> Plan:
         )
         return to_alert_records(decided, SILENT_SENSOR)
 
-    return Plan(name, records, ("append",), reads_raw=True, reads_all=True, fingerprint=FINGERPRINT)
+    return Plan(
+        name,
+        records,
+        ("append",),
+        reads_raw=True,
+        reads_all=True,
+        by_wall_clock=by_wall_clock,
+        fingerprint=FINGERPRINT,
+    )
 
 
 JOB = Job(

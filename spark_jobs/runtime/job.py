@@ -31,6 +31,8 @@ class Plan:
     - `reads_raw`: the plan takes Kafka's records unparsed.
     - `reads_all`: each batch holds all that the topic holds when the batch is planned, without
       limit.
+    - `by_wall_clock`: the state has timers by the wall clock. At each start the query repeats its
+      last batch: otherwise no timer would fire until a record comes.
     - `fields` names the fields that the plan uses. It then gets only those, and of Kafka's columns
       neither key nor value.
     - `fingerprint` has constants that the plan's state depends on, by name. They belong to the
@@ -42,6 +44,7 @@ class Plan:
     output_modes: tuple[str, ...]
     reads_raw: bool = False
     reads_all: bool = False
+    by_wall_clock: bool = False
     fields: tuple[str, ...] | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
 

@@ -29,6 +29,7 @@ from events.topics import Topic
 from spark_jobs.runtime import checkpoints, kafka_io, parsing
 from spark_jobs.runtime.failures import explain
 from spark_jobs.runtime.job import ConfiguredJob, Job
+from spark_jobs.runtime.last_batch import repeat_last_batch
 from spark_jobs.runtime.left_out_records import observe_left_out
 from spark_jobs.runtime.metrics import STATUS_METRICS, BatchMetrics
 from spark_jobs.runtime.options import own_values
@@ -82,14 +83,20 @@ class RunOptions:
         return job.state_partitions and (self.state_partitions or job.state_partitions)
 
     def batch_for(self, configured: ConfiguredJob) -> timedelta:
-        """Return the length of a job's batches."""
+        """Return the length of a job's batches.
+
+        0 means that micro-batches follow each other at once, and that real-time batches are as
+        short as Spark allows.
+        """
         job, job_options, trigger = configured
         if trigger is not Trigger.REAL_TIME:
             if job.choose_interval:
                 return job.choose_interval(job_options)
-            return (job.rule and self.rules_batch) or self.batch or job.micro_batch_interval
-        batch = (self.batch or REAL_TIME_BATCH) * job.real_time_batch_share
-        return max(batch, SHORTEST_REAL_TIME_BATCH)
+            if job.rule and self.rules_batch is not None:
+                return self.rules_batch
+            return job.micro_batch_interval if self.batch is None else self.batch
+        batch = REAL_TIME_BATCH if self.batch is None else self.batch
+        return max(batch * job.real_time_batch_share, SHORTEST_REAL_TIME_BATCH)
 
 
 def run(
@@ -293,6 +300,8 @@ def prepare(
             # Real-time Mode and backfills are as fast as they can be instead.
             counts_rows = job.counts_state_rows and trigger is Trigger.MICRO_BATCH
             spark.conf.set(COUNT_STATE_ROWS, str(counts_rows).lower())
+            if plan.by_wall_clock:
+                repeat_last_batch(spark, path)
             if folder:
                 return kafka_io.write_files(records, folder, query)
             if job.sink is None:

@@ -6,13 +6,18 @@ from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from events.records import encode
 from events.rules import Rules, SilentSensor
+from events.settings import Settings
 from events.times import now_ms, to_ms, to_text
+from events.topics import ALERTS, RACK_READINGS
 from producer.expected.oracles.rule_lookup import rule_lookup
 from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from spark_jobs.rules import silent_sensor
+from spark_jobs.runtime import runner
+from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.triggers import Trigger
 from tests.builders import reading
 from tests.spark.file_streams import live_stream
@@ -27,7 +32,7 @@ from tests.spark.rule_runs import (
     cuts_of,
     table_of,
 )
-from tests.support import eventually
+from tests.support import Kafka, equal_to, eventually
 
 
 def test_silent_sensor_under_available_now_gives_the_alerts_of_the_oracle(
@@ -96,3 +101,39 @@ def test_silent_sensor_detects_by_the_wall_clock_that_all_racks_are_silent(
         (normal,) = eventually(normal_alerts, bool)
         assert normal["subject"] == "rack-0001"
         assert f"after {(after_ms - start_ms) / 1000:.1f} s" in normal["summary"]
+
+
+@pytest.mark.full
+def test_a_silence_is_found_after_a_restart_although_no_record_comes(
+    spark: SparkSession, topics: Kafka, tmp_path: Path
+) -> None:
+    settings, job = Settings(), silent_sensor.JOB
+    options = job.options(inventory=tuple(RACKS), rules=Rules((SilentSensor(after_s=8),)))
+    configured = ConfiguredJob(job, options, Trigger.MICRO_BATCH)
+
+    def start() -> StreamingQuery:
+        run = runner.RunOptions(checkpoint_root=str(tmp_path))
+        (prepared,) = runner.prepare(spark, configured, settings, run)
+        query: StreamingQuery = prepared.start()
+        return query
+
+    def batches(log: str) -> dict[int, Path]:
+        return {int(file.name): file for file in tmp_path.rglob(f"{log}/*") if file.name.isdigit()}
+
+    def silent() -> list[str]:
+        alerts = [json.loads(record.value or b"") for record in topics.read_all(ALERTS)]
+        return sorted({row["subject"] for row in alerts})
+
+    topics.send(RACK_READINGS, [("rack-0001", encode(reading(1, 70.0, "rack-0001")))])
+    query = start()
+    eventually(lambda: batches("commits"), timeout_s=60)
+    query.stop()
+    assert silent() == [], "the query has ended before anything was silent"
+    # As after a stop between two batches: one that was begun would be repeated anyway.
+    for number in batches("offsets").keys() - batches("commits").keys():
+        batches("offsets")[number].unlink()
+    query = start()
+    try:
+        eventually(silent, equal_to([rack.rack_id for rack in RACKS]), timeout_s=60)
+    finally:
+        query.stop()
