@@ -14,8 +14,16 @@ PYTHON_M = (sys.executable, "-m")
 
 
 def environment(bootstrap: str, prefix: str) -> dict[str, str]:
-    """Return a child's environment: this one's, with the run's broker and topic prefix."""
-    return {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": bootstrap, "TOPIC_PREFIX": prefix}
+    """Return a child's environment: this one's, with the run's broker and topic prefix.
+
+    Children serve no metrics, because all would take the same port.
+    """
+    return {
+        **os.environ,
+        "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
+        "TOPIC_PREFIX": prefix,
+        "METRICS_PORT": "",
+    }
 
 
 @contextmanager

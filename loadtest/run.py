@@ -26,6 +26,10 @@ from loadtest.run_status import RunStatus
 PLAN = "plan.yaml"
 BUSY_PERCENT = 15.0
 """Above this CPU use by other programs, results are unreliable."""
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a run and all its programs."""
+KAFKA = "kafka"
+"""The folder of the broker in the run's folder."""
 PointKey = tuple[str, float, int]
 """Variant, rate and repeat, which tell a point from the others of its plan."""
 
@@ -100,6 +104,7 @@ def prepare(
 ) -> dict[PointKey, PointResult]:
     """Create the folder anew, with a copy of the plan; or return the finished points in it.
 
+    A broker that an earlier run in the folder has left is stopped.
     Raises `UserFacingError` when an engine is not installed, disk or memory is too small, or the
     run to resume is of another plan.
     """
@@ -119,6 +124,7 @@ def prepare(
     text = path.read_bytes()
     if resume and others:
         return _finished_points(plan, text, folder)
+    server.stop(folder / KAFKA)
     shutil.rmtree(folder)
     folder.mkdir()
     (folder / PLAN).write_bytes(text)
@@ -180,15 +186,17 @@ def finishing(run: Run, folder: Path) -> Iterator[Callable[[Run], None]]:
 @contextmanager
 def run_context(folder: Path, show_status: ShowStatus) -> Iterator[RunContext]:
     """Yield a context with a broker of its own, and stop the broker at the end."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _end)
+    for number in END_SIGNALS:
+        # Under nohup SIGHUP is ignored: the run outlives its terminal.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
     show_status("starting a broker")
-    broker = server.start(server.free_port(), folder / "kafka", fresh=True)
+    broker = server.start(server.free_port(), folder / KAFKA, fresh=True)
     try:
         yield RunContext(broker, folder, show_status)
     finally:
         broker.stop()
-        shutil.rmtree(folder / "kafka", ignore_errors=True)
+        shutil.rmtree(folder / KAFKA, ignore_errors=True)
 
 
 def _run_point(
@@ -202,11 +210,11 @@ def _run_point(
 
 def _end(number: int, _frame: FrameType | None) -> None:
     """End the run on the first signal; ignore further ones while the programs are stopped."""
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in END_SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
-    sys.exit(143)
+    sys.exit(128 + number)
 
 
 def summary_line(result: PointResult) -> str:
