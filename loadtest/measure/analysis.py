@@ -84,6 +84,7 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
     )
     delays = window_delays(raw, deadlines, begin_ms, end_ms)
     total_per_s, warm_per_s = _throughput(point, raw, batches)
+    sampled_ms = _catch_up_interval(point, raw, batches) if settings.count else (begin_ms, end_ms)
     first_s = throughput.first_batch_seconds(batches, [raw.started_ms, raw.restarted_ms])
     seen = sum(begin_ms <= output.seen_ms < end_ms for output in raw.outputs)
     appended = np.asarray(raw.inputs.append_ms)
@@ -128,7 +129,7 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
         processes={
             name: Process(cpu_percent=round(cpu, 1), rss_mib=round(rss, 1))
             for name, (cpu, rss) in sampler.mean_and_max(
-                raw.samples, begin_ms / 1000, end_ms / 1000
+                raw.samples, *(moment_ms / 1000 for moment_ms in sampled_ms)
             ).items()
         },
         batches=spark_batches.summarize(warm),
@@ -162,6 +163,16 @@ def measured_interval(point: Point, inputs: Inputs) -> tuple[float, float]:
         return 0.0, float(2**62)
     begin = min(scheduled) + point.settings.warm_up * 1000
     return begin, begin + point.settings.duration * 1000
+
+
+def _catch_up_interval(
+    point: Point, raw: RawData, batches: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> tuple[float, float]:
+    """Return when the jobs began and ended their work, in epoch ms; afterwards they only wait."""
+    ended_ms = [output.seen_ms for output in raw.outputs]
+    if point.settings.terminates:  # a batch of jobs that do not end may last while they wait
+        ended_ms += [lag.end_ms(batch) for rows in batches.values() for batch in rows]
+    return raw.started_ms, max(ended_ms, default=2**62)
 
 
 def latency_keys(

@@ -13,7 +13,7 @@ RESULT, RUN = "result.json", "run.json"
 
 
 class Process(Struct, kw_only=True, frozen=True):
-    """CPU and memory of one program during the measurement."""
+    """CPU and memory of one program during the measurement; in a catch-up until its last output."""
 
     cpu_percent: float
     """Mean, in percent of one processor."""

@@ -23,7 +23,7 @@ from loadtest.measure.inputs import Inputs
 from loadtest.measure.latency import percentiles
 from loadtest.measure.latency_attribution import trigger_keys
 from loadtest.measure.sampler import mean_and_max, process_tree_usage
-from loadtest.plan import Gates, Point, PointSettings
+from loadtest.plan import Gates, Point, PointSettings, Trigger
 from loadtest.resources import Resources, estimate, shortage
 
 T0_MS = 1_795_242_360_000
@@ -209,6 +209,29 @@ def test_a_real_time_catch_ups_throughput_follows_from_its_output_times() -> Non
     assert result.valid, result.reasons
     assert result.throughput_per_s == pytest.approx(3000 / 4, rel=0.01)
     assert result.warm_throughput_per_s == pytest.approx(2000 / 1, rel=0.01)
+
+
+@pytest.mark.parametrize("trigger", ["real-time", "micro-batch"])
+def test_a_catch_ups_cpu_is_that_of_its_work_without_the_wait_at_its_end(trigger: Trigger) -> None:
+    point = Point("", 0.0, 0, PointSettings(jobs=("overheating",), trigger=trigger, count=3000))
+    data = raw([output(1, T0_MS, 10), output(2, T0_MS, 3000)], [-1] * 3000)
+    # Both batches end after the last output. Jobs that do not end wait during the second one.
+    data.batches = {
+        "overheating": [
+            {
+                "runId": "a", "timestamp": f"2026-11-21T06:26:{second:02}.000Z",
+                "batchDuration": 1000, "numInputRows": 1500, "stateOperators": STATE,
+                "sources": [{"endOffset": {"t": {"0": reached}}}], "late_records": None,
+            }
+            for second, reached in ((4, 1500), (8, 3000))
+        ]
+    }  # fmt: skip
+    data.samples = [
+        (T0_MS / 1000 + second, "jobs (JVM)", cpu, 900.0)
+        for second, cpu in ((-2, 1.0), (1, 190.0), (2, 210.0), (8, 50.0), (9.5, 1.0), (60, 1.0))
+    ]
+    cpu = analyse(point, data, Gates()).result.processes["jobs (JVM)"].cpu_percent
+    assert cpu == (150 if trigger == "micro-batch" else 200)
 
 
 def test_percentiles_of_one_to_a_thousand() -> None:
