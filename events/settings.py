@@ -78,10 +78,18 @@ def load(env_file: str | None = None) -> Settings:
 def read(kind: type[_Kind], env_file: str | None = None, *, are_secret: bool = False) -> _Kind:
     """Read settings of a kind, by default from the file of `find_env_file`.
 
-    Raises `UserFacingError` that names every wrong one, with its value unless they are secret.
+    Raises `UserFacingError` that names every wrong one, with its value unless they are secret, or
+    the file if it cannot be read.
     """
+    file = find_env_file() if env_file is None else env_file
     try:
-        return kind(_env_file=(find_env_file() if env_file is None else env_file) or None)
+        return kind(_env_file=file or None)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UserFacingError(
+            f"the settings file {file} cannot be read ({reason}): make it UTF-8 text that you may "
+            f"read, or set {ENV_FILE_VARIABLE} to another file."
+        ) from None
     except ValidationError as error:
         wrong = "; ".join(
             ".".join(str(part) for part in one["loc"]).upper()

@@ -83,6 +83,22 @@ def test_every_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         settings.load()
 
 
+@pytest.mark.parametrize(
+    ("file", "reason"), [(".env", "it is not UTF-8"), ("x" * 300, "File name too long")]
+)
+def test_a_settings_file_that_cannot_be_read_ends_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, file: str, reason: str
+) -> None:
+    Path(".env").write_bytes("TOPIC_PREFIX=café-\n".encode("latin-1"))
+    monkeypatch.setenv(settings.ENV_FILE_VARIABLE, file)
+    with pytest.raises(UserFacingError) as error:
+        settings.load()
+    assert str(error.value) == (
+        f"the settings file {file} cannot be read ({reason}): make it UTF-8 text that you may "
+        "read, or set RACKSTREAM_ENV_FILE to another file."
+    )
+
+
 def test_several_brokers_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "one:9092,two:19092")
     assert settings.load().kafka_bootstrap_servers == "one:9092,two:19092"
