@@ -210,7 +210,9 @@ def _loopback() -> list[tuple[socket.AddressFamily, str]]:
 
 
 def _properties(port: int, log_dir: str) -> str:
-    controller = free_port()
+    controller = port
+    while controller == port:
+        controller = free_port()
     names = {"127.0.0.1": "LOCAL4", "::1": "LOCAL6"}
     clients = [
         f"{names[host]}://{f'[{host}]' if ':' in host else host}:{port}" for _, host in _loopback()

@@ -110,5 +110,5 @@ def _listens(server: str) -> bool:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=5):
             return True
-    except (OSError, OverflowError):
+    except (OSError, OverflowError, UnicodeError):  # the last: `a..b` is no host's name
         return False

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker import server
+from broker import server, topics
 from broker.__main__ import _default_port
 from events import settings
 from events.cli import UserFacingError
@@ -50,6 +50,18 @@ def test_no_outgoing_connection_is_given_a_free_port() -> None:
     ports = {server.free_port() for _ in range(50)}
     assert len(ports) > 40, "two processes that ask at once would get the same"
     assert max(ports) < first
+
+
+def test_the_controller_never_takes_the_brokers_own_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter((12_000, 12_000, 12_001))
+    monkeypatch.setattr(server, "free_port", lambda: next(drawn))
+    assert "CONTROLLER://127.0.0.1:12001\n" in server._properties(12_000, "log")
+
+
+@pytest.mark.parametrize("name", ["a..b", "x" * 64])
+def test_a_broker_whose_name_no_host_can_have_does_not_answer(name: str) -> None:
+    with pytest.raises(UserFacingError, match=f"no broker answers at {name}:9092: start one with"):
+        topics.cluster_id(f"{name}:9092")
 
 
 def test_a_folder_with_other_files_is_never_touched(tmp_path: Path) -> None:
