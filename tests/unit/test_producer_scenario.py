@@ -133,6 +133,12 @@ def test_the_included_scenarios_are_valid(path: Path) -> None:
     assert scenario.description
 
 
+def test_no_two_scenarios_have_the_same_seed() -> None:
+    # Otherwise two runs that start at once have one id, and one replaces the other's ledger.
+    seeds = [load_scenario(path, {}, []).seed for path in SCENARIOS.glob("*.yaml")]
+    assert len(set(seeds)) == len(seeds) > 1
+
+
 def test_a_history_has_as_many_events_per_hour_as_its_scenario_and_ends_now() -> None:
     scenario = Scenario(streams=("clicks", "actions"), rate=5.0, time_scale=2.0)
     history = scenario.history(4)
