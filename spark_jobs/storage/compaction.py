@@ -60,9 +60,7 @@ def committed_files(log: Path) -> list[str]:
     Such as `kind=readable/.../part-0.parquet`. The log has one file per batch, and every tenth
     (`9.compact`) repeats all entries before it.
     """
-    batches = {
-        int(file.name.partition(".")[0]): file for file in log.iterdir() if file.name[0].isdigit()
-    }
+    batches = {int(file.name.partition(".")[0]): file for file in _log_entries(log)}
     first = max(
         (number for number, file in batches.items() if file.suffix == ".compact"), default=0
     )
@@ -79,11 +77,18 @@ def committed_files(log: Path) -> list[str]:
     return list(files)
 
 
+def _log_entries(log: Path) -> list[Path]:
+    """Return the log's files, one per committed batch.
+
+    The sink writes an entry under a hidden name (`.5.UUID.tmp`), and commits it by a rename.
+    """
+    return [file for file in log.iterdir() if file.name[0].isdigit()]
+
+
 def _compact_topic(landing: Path, log: Path, target: Path) -> Compacted:
-    written_ns = max(file.stat().st_mtime_ns for file in log.iterdir())
-    names = committed_files(log)
+    written_ns = max((file.stat().st_mtime_ns for file in _log_entries(log)), default=0)
     hours: dict[str, list[str]] = defaultdict(list)
-    for name in names:
+    for name in committed_files(log):
         hours[name.rpartition("/")[0]].append(name)
     small_files = records = changed = 0
     for hour, small in hours.items():
@@ -96,7 +101,7 @@ def _compact_topic(landing: Path, log: Path, target: Path) -> Compacted:
             changed += 1
         for name in small:
             (landing / name).unlink(missing_ok=True)
-    _remove_uncommitted_files(landing, set(names), written_ns)
+    _remove_uncommitted_files(landing, log, written_ns)
     return Compacted(landing.name, small_files, changed, records)
 
 
@@ -146,13 +151,16 @@ def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _remove_uncommitted_files(landing: Path, names: set[str], written_ns: int) -> None:
-    """Remove files that the log does not list and that are older than its last entry.
+def _remove_uncommitted_files(landing: Path, log: Path, written_ns: int) -> None:
+    """Remove files that the log does not list and that are older than `written_ns`.
 
-    They come from a batch that did not finish. A running batch starts after the log lists the one
-    before, so its files are younger than the log's last entry.
+    That is when the log's last entry was written, as the compaction began. The files come from a
+    batch that did not finish. A running batch starts after the log lists the one before, so its
+    files are younger. The log is read again, because a batch may have been committed meanwhile.
     """
-    for file in landing.glob("kind=*/date=*/hour=*/*.parquet"):
+    files = list(landing.glob("kind=*/date=*/hour=*/*.parquet"))
+    names = set(committed_files(log))
+    for file in files:
         if str(file.relative_to(landing)) not in names and file.stat().st_mtime_ns < written_ns:
             file.unlink(missing_ok=True)
 

@@ -22,6 +22,7 @@ from events.records import RackReading, encode
 from spark_jobs.runtime.kafka_io import QueryOptions, write_files
 from spark_jobs.runtime.parsing import strict
 from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.storage import compaction
 from spark_jobs.storage.archive import archive_rows
 from spark_jobs.storage.compaction import committed_files, compact
 from tests.builders import reading
@@ -234,6 +235,65 @@ def test_files_of_a_killed_batch_are_not_read_and_are_removed(archive: Archive) 
     assert not left.exists()
     assert running.exists()
     assert read_by_duckdb(archive, "readable") == expected_rows(archive, hours_of(archive))[0]
+
+
+class Landing:
+    """A topic's landing folder, written without Spark."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.folder = root, root / "landing" / "rack-readings"
+        self.log = self.folder / "_spark_metadata"
+        self.log.mkdir(parents=True)
+
+    def write(self, number: int, written_s: int) -> Path:
+        """Write the data file of a batch."""
+        file = self.folder / f"kind=readable/date=2026-11-18/hour=06/part-{number}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"offset": [number]}), file)
+        os.utime(file, (written_s, written_s))
+        return file
+
+    def log_as(self, name: str, file: Path, written_s: int) -> None:
+        """Write an entry of the sink's log under a name."""
+        entry = self.log / name
+        entry.write_text(f"v1\n{json.dumps({'path': file.as_uri()})}", encoding="utf-8")
+        os.utime(entry, (written_s, written_s))
+
+
+def test_files_of_a_batch_that_is_being_committed_stay(tmp_path: Path) -> None:
+    landing = Landing(tmp_path)
+    landing.log_as("4", landing.write(4, 100), 110)
+    being_committed = landing.write(5, 200)
+    landing.log_as(".5.abc.tmp", being_committed, 210)
+    list(compact(tmp_path))
+    assert being_committed.exists()
+    (landing.log / ".5.abc.tmp").rename(landing.log / "5")
+    assert [done.small_files for done in compact(tmp_path)] == [1]
+
+
+def test_files_of_a_batch_that_is_committed_during_a_compaction_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landing = Landing(tmp_path)
+    landing.log_as("4", landing.write(4, 100), 110)
+    # The clock was set back, so its file looks older than the batch before.
+    committed = landing.write(5, 90)
+    merge = compaction._merge
+
+    def merge_while_batch_is_committed(*arguments: Any) -> int:
+        landing.log_as("5", committed, 95)
+        return merge(*arguments)
+
+    monkeypatch.setattr(compaction, "_merge", merge_while_batch_is_committed)
+    list(compact(tmp_path))
+    assert committed.exists()
+
+
+def test_a_log_without_an_entry_is_compacted_without_removing_files(tmp_path: Path) -> None:
+    landing = Landing(tmp_path)
+    first = landing.write(0, 100)
+    assert [done.small_files for done in compact(tmp_path)] == [0]
+    assert first.exists()
 
 
 def test_a_compaction_killed_before_it_removed_the_small_files_continues(
