@@ -12,14 +12,14 @@ then report it rack by rack over several seconds. A repeated alert is recognised
 last 10,000 alerts of its site.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-import pyarrow as pa
 from msgspec import field
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from events.catalog import SITE_OUTAGE
@@ -42,6 +42,24 @@ GRACE_MS = 500
 """How long after the end of its second an alert is held, by the wall clock."""
 REMEMBERED_ALERTS = 10_000
 """How many alerts of a site are remembered at least, to recognise a repeated one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteRules(Rules):
+    """The rules of a file, with the ids of the racks of each site.
+
+    The racks come with the rules and not with each alert, because a site may have thousands.
+    """
+
+    site_racks: dict[str, set[str]]
+
+    @classmethod
+    def of_inventory(cls, rules: Rules, inventory: Iterable[InventoryRack]) -> "SiteRules":
+        """Add the racks of an inventory to rules."""
+        racks = defaultdict(set)
+        for rack in inventory:
+            racks[rack.site_id].add(rack.rack_id)
+        return cls(rules.rules, rules.places, site_racks=dict(racks))
 
 
 class RackAlert(NamedTuple):
@@ -79,12 +97,20 @@ class SiteOutageState(StatefulRule):
     severity: str = ""
     by_wall_clock: bool = False
 
-    def configure(self, row: Row, rules: Rules) -> None:
-        """Take how many racks the site has, and how many in `WARNING` are an outage."""
+    def configure(self, row: Row, rules: SiteRules) -> None:  # type: ignore[override] # site_outage_decisions gives these
+        """Take which racks the site has, and how many in `WARNING` are an outage.
+
+        Racks that have left the site are dropped: none of their alerts would come here any more.
+        """
         rule = rules.for_rack(SiteOutage, "")
         self.share, self.within_us = rule.share, round(rule.within_s * 1_000_000)
         self.severity = rule.severity_of(None)
-        self.rack_count, self.by_wall_clock = row["rack_count"], row["by_wall_clock"]
+        self.by_wall_clock = row["by_wall_clock"]
+        racks = rules.site_racks[row["site"]]
+        self.rack_count = len(racks)
+        self.pending = [alert for alert in self.pending if alert.rack_id in racks]
+        for gone in self.rules_in_warning.keys() - racks:
+            del self.rules_in_warning[gone], self.warning_since[gone]
 
     def on_row(self, subject: str, row: Row) -> Iterator[Decision]:  # noqa: ARG002 - all alerts of a second are taken together
         """Keep the next alert until its second has passed."""
@@ -97,8 +123,12 @@ class SiteOutageState(StatefulRule):
             yield from self._release(subject, len(self.pending))
 
     def next_timer_ms(self) -> int | None:
-        """Return when no other alert of the first pending alert's second can come any more."""
-        return _end_ms(self.pending[0]) + GRACE_MS if self.pending and self.by_wall_clock else None
+        """Return when the first second of the pending alerts is complete."""
+        if not self.pending or not self.by_wall_clock:
+            return None
+        # They need not be in the order of append time: partitions are read at different speeds, and
+        # the broker's clock may be set back.
+        return min(map(_end_ms, self.pending)) + GRACE_MS
 
     def on_timer(self, subject: str, now_ms: int) -> Iterator[Decision]:
         """Apply the pending alerts whose second is complete."""
@@ -186,12 +216,8 @@ def site_outage_decisions(
     """
     of_racks = alerts.where(F.col("rule") != SITE_OUTAGE).withColumn("rack_id", F.col("subject"))
     of_known_racks = join_rack(of_racks, options.inventory).where(F.col("rack").isNotNull())
-    of_sites = of_known_racks.withColumn("site", F.col("rack.site_id")).join(
-        F.broadcast(_sites(alerts.sparkSession, options.inventory)), on="site"
-    )
-    rows = of_sites.select(
-        "site",
-        "rack_count",
+    rows = of_known_racks.select(
+        F.col("rack.site_id").alias("site"),
         F.unix_millis("timestamp").alias("append_ms"),
         "partition",
         "offset",
@@ -203,17 +229,8 @@ def site_outage_decisions(
         F.lit(by_wall_clock).alias("by_wall_clock"),
     )
     time_mode = "ProcessingTime" if by_wall_clock else "None"
-    return decisions(rows, "site", SiteOutageState, options.rules, time_mode)
-
-
-def _sites(spark: SparkSession, inventory: tuple[InventoryRack, ...]) -> DataFrame:
-    """Return each `site` with its `rack_count`."""
-    counts = Counter(rack.site_id for rack in inventory)
-    columns = {
-        "site": pa.array(counts.keys(), pa.string()),
-        "rack_count": pa.array(counts.values(), pa.int64()),
-    }
-    return spark.createDataFrame(pa.table(columns))
+    rules = SiteRules.of_inventory(options.rules, options.inventory)
+    return decisions(rows, "site", SiteOutageState, rules, time_mode)
 
 
 def _plan(name: str, *, by_wall_clock: bool) -> Plan:
@@ -221,7 +238,7 @@ def _plan(name: str, *, by_wall_clock: bool) -> Plan:
         decided = site_outage_decisions(alerts, options, by_wall_clock=by_wall_clock)
         return to_alert_records(decided, SITE_OUTAGE)
 
-    return Plan(name, records, ("append",), reads_all=True)
+    return Plan(name, records, ("append",), reads_all=True, by_wall_clock=by_wall_clock)
 
 
 JOB = Job(

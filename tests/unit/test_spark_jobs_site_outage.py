@@ -1,5 +1,6 @@
-"""A site's state stays small and fast, however many alerts it has taken."""
+"""What a site's state keeps, in which order it takes alerts, and how large and slow it gets."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -8,8 +9,17 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from events.rules import Rules
 from spark_jobs.rules.framework.stateful_rule import RuleProcessor
-from spark_jobs.rules.site_outage import GRACE_MS, REMEMBERED_ALERTS, SiteOutageState
-from tests.builders import T0
+from spark_jobs.rules.site_outage import (
+    GRACE_MS,
+    REMEMBERED_ALERTS,
+    SiteOutageState,
+    SiteRules,
+)
+from tests.builders import T0, rack
+
+FOUR = range(4)
+COMPLETE_MS = (T0 // 1000 + 1) * 1000 + GRACE_MS
+"""When all alerts that were appended in the second `T0` are there."""
 
 
 class CountingId(str):
@@ -25,30 +35,55 @@ class CountingId(str):
     __hash__ = str.__hash__
 
 
+def name(number: int) -> str:
+    return f"rack-{number:04d}"
+
+
+def site_of(numbers: Iterable[int]) -> SiteRules:
+    """Return the default rules for a site of racks."""
+    return SiteRules.of_inventory(Rules(), [rack(name(number)) for number in numbers])
+
+
 def alert(
-    alert_id: str, rack: int = 0, *, warning: bool = True, by_wall_clock: bool = False
+    alert_id: str,
+    number: int = 0,
+    *,
+    append_ms: int = T0,
+    warning: bool = True,
+    by_wall_clock: bool = False,
 ) -> Row:
     fields: dict[str, Any] = {
-        "append_ms": T0,
+        "site": "site-a",
+        "append_ms": append_ms,
         "partition": 0,
         "offset": 0,
         "alert_id": alert_id,
         "rule": "rack-overheating",
-        "rack_id": f"rack-{rack:04d}",
+        "rack_id": name(number),
         "warning": warning,
         "event_time": T0 * 1000,
-        "rack_count": 4,
         "by_wall_clock": by_wall_clock,
     }
     return Row(**fields)
 
 
-def states(site: SiteOutageState, *alerts: Row) -> list[str]:
+def states(site: SiteOutageState, *alerts: Row, racks: Iterable[int] = FOUR) -> list[str]:
     """Return the states that a site changes to by a batch of alerts."""
-    site.configure(alerts[0], Rules())
+    site.configure(alerts[0], site_of(racks))
     for each in alerts:
         assert not list(site.on_row("site-a", each))
     return ["WARNING" if each.severity else "NORMAL" for each in site.on_batch_end("site-a")]
+
+
+def live() -> TwsTester:
+    """Return a run of the rule by the wall clock, for a site of four racks."""
+    return TwsTester(RuleProcessor(SiteOutageState, site_of(FOUR)), timeMode="ProcessingTime")
+
+
+def states_at(tester: TwsTester, now_ms: int) -> list[tuple[str, str]]:
+    """Return the states that sites change to when the clock shows a time."""
+    found: Any = tester.setProcessingTime(now_ms)
+    return [(row["subject"], row["state"]) for row in found]
 
 
 def test_recognising_a_repeat_takes_no_search_through_all_alerts() -> None:
@@ -61,24 +96,46 @@ def test_recognising_a_repeat_takes_no_search_through_all_alerts() -> None:
 def test_the_last_ten_thousand_alerts_are_recognised_and_the_state_is_bounded() -> None:
     site = SiteOutageState()
     ids = [f"{number:032x}" for number in range(3 * REMEMBERED_ALERTS + 1)]
-    states(site, *[alert(name) for name in ids])
+    states(site, *[alert(alert_id) for alert_id in ids])
     stored = msgspec.msgpack.encode(site)
     assert len(stored) < 2 * 34 * REMEMBERED_ALERTS + 1_000
     site = msgspec.msgpack.decode(stored, type=SiteOutageState)
-    repeated = [alert(name, warning=False) for name in ids[-REMEMBERED_ALERTS:]]
+    repeated = [alert(alert_id, warning=False) for alert_id in ids[-REMEMBERED_ALERTS:]]
     assert states(site, *repeated) == []
     assert list(site.rules_in_warning) == ["rack-0000"], "a repeated alert must change nothing"
-    others = [alert(f"other-{rack}", rack) for rack in (1, 2)]
+    others = [alert(f"other-{number}", number) for number in (1, 2)]
     assert states(site, *others, others[0]) == ["WARNING"]
 
 
 def test_a_batch_a_millisecond_before_the_alerts_are_complete_loses_no_outage() -> None:
-    site = RuleProcessor(SiteOutageState, Rules())
-    tester = TwsTester(site, timeMode="ProcessingTime")
-    together = [alert(f"alert-{rack}", rack, by_wall_clock=True) for rack in range(3)]
+    tester = live()
+    together = [alert(f"alert-{number}", number, by_wall_clock=True) for number in range(3)]
     assert list(tester.test("site-a", together)) == []
-    complete_ms = (T0 // 1000 + 1) * 1000 + GRACE_MS
-    assert list(tester.setProcessingTime(complete_ms - 1)) == []
-    found: Any = tester.setProcessingTime(complete_ms)
-    (outage,) = found
-    assert (outage["subject"], outage["state"]) == ("site-a", "WARNING")
+    assert list(tester.setProcessingTime(COMPLETE_MS - 1)) == []
+    assert states_at(tester, COMPLETE_MS) == [("site-a", "WARNING")]
+
+
+def test_alerts_that_are_older_than_the_first_pending_one_do_not_wait_for_it() -> None:
+    tester = live()
+    ahead = alert("ahead", 3, append_ms=T0 + 3_600_000, by_wall_clock=True)
+    assert list(tester.test("site-a", [ahead])) == []
+    together = [alert(f"alert-{number}", number, by_wall_clock=True) for number in range(3)]
+    assert list(tester.test("site-a", together)) == []
+    assert states_at(tester, COMPLETE_MS) == [("site-a", "WARNING")]
+
+
+def test_a_rack_that_left_the_site_is_not_down_any_more() -> None:
+    site = SiteOutageState()
+    assert states(site, *[alert(f"down-{number}", number) for number in range(3)]) == ["WARNING"]
+    up = alert("up-1", 1, warning=False)
+    assert states(site, up, racks=[1, 2, 3]) == ["NORMAL"], "only rack 2 of three is down"
+    assert (list(site.rules_in_warning), list(site.warning_since)) == ([name(2)], [name(2)])
+
+
+def test_a_pending_alert_of_a_rack_that_left_the_site_is_dropped() -> None:
+    site = SiteOutageState()
+    for number, racks in ((0, FOUR), (1, [1, 2, 3])):
+        row = alert(f"down-{number}", number, by_wall_clock=True)
+        site.configure(row, site_of(racks))
+        assert not list(site.on_row("site-a", row))
+    assert [pending.rack_id for pending in site.pending] == [name(1)]
