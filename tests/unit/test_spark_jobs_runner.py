@@ -118,6 +118,18 @@ def test_micro_batches_of_rules_may_be_shorter_than_those_of_other_jobs() -> Non
     assert options.batch_for(overheating) == timedelta(seconds=10)
 
 
+def test_batches_of_no_length_follow_at_once_and_in_real_time_are_the_shortest() -> None:
+    none = timedelta(0)
+    batches = RunOptions(batch=none)
+    rules = RunOptions(batch=timedelta(seconds=10), rules_batch=none)
+    silent_sensor, dead_letters = JOBS["silent_sensor"], JOBS["dead_letters"]
+    assert batches.batch_for(of(silent_sensor, Trigger.MICRO_BATCH)) == none
+    assert batches.batch_for(of(dead_letters, Trigger.MICRO_BATCH)) == none
+    assert rules.batch_for(of(silent_sensor, Trigger.MICRO_BATCH)) == none
+    assert rules.batch_for(of(dead_letters, Trigger.MICRO_BATCH)) == timedelta(seconds=10)
+    assert batches.batch_for(of(JOBS["overheating"], Trigger.REAL_TIME)) == timedelta(seconds=5)
+
+
 def test_dead_letters_are_not_urgent_and_their_batches_end_at_other_times() -> None:
     usual, job = RunOptions(), JOBS["dead_letters"]
     assert usual.batch_for(of(job, Trigger.REAL_TIME)) == timedelta(seconds=270)
