@@ -46,10 +46,10 @@ def checkpoint_path(root: str, identity: Identity) -> str:
 def check_checkpoint(root: str, identity: Identity, output_folder: str | None = None) -> None:
     """Raise `UserFacingError` for a query that may not start from what is there.
 
-    That is a checkpoint with another fingerprint, or one of this job, plan and prefix, of any state
-    version, that a previous version of Rackstream wrote. Also a new checkpoint whose query writes
-    files to an `output_folder` that another checkpoint wrote: Spark would skip each batch whose
-    number is in that folder's log.
+    That is a checkpoint with another fingerprint or a damaged one, or one of this job, plan and
+    prefix, of any state version, that a previous version of Rackstream wrote. Also a new checkpoint
+    whose query writes files to an `output_folder` that another checkpoint wrote: Spark would skip
+    each batch whose number is in that folder's log.
 
     Only local folders hold a fingerprint: in object stores the path alone keeps checkpoints apart.
     """
@@ -59,7 +59,7 @@ def check_checkpoint(root: str, identity: Identity, output_folder: str | None = 
     folder = Path(path)
     file = folder / _FINGERPRINT_FILE
     if file.exists():
-        _compare(json.loads(file.read_text(encoding="utf-8")), identity.fingerprint, path)
+        _compare(_read_fingerprint(file), identity.fingerprint, path)
         return
     for old in sorted(folder.parent.parent.glob(f"*/{folder.name}/{_OLD_FINGERPRINT_FILE}")):
         raise UserFacingError(
@@ -83,8 +83,21 @@ def open_checkpoint(root: str, identity: Identity, output_folder: str | None = N
     file = Path(path) / _FINGERPRINT_FILE
     if "://" not in root and not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(identity.fingerprint), encoding="utf-8")
+        temporary = file.with_name(f".{file.name}.tmp")
+        temporary.write_text(json.dumps(identity.fingerprint), encoding="utf-8")
+        temporary.replace(file)
     return path
+
+
+def _read_fingerprint(file: Path) -> dict[str, str]:
+    try:
+        fingerprint: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise UserFacingError(
+            f"{file} is damaged, so the options of its checkpoint are unknown: delete the folder "
+            f"{file.parent}, or choose another --checkpoint-root, to start from the beginning."
+        ) from None
+    return fingerprint
 
 
 def _compare(stored: dict[str, str], now: dict[str, str], path: str) -> None:

@@ -1,6 +1,8 @@
 """Where a query keeps its state, and when the state is refused."""
 
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +54,33 @@ def test_a_refusal_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(UserFacingError):
         open_checkpoint(str(tmp_path), identity(window="20 minutes"))
     assert open_checkpoint(str(tmp_path), identity(window="10 minutes"))
+
+
+@pytest.mark.parametrize("content", [b"", b'{"window": "10 mi', b"\xff"])
+def test_a_damaged_fingerprint_is_refused_in_one_sentence(tmp_path: Path, content: bytes) -> None:
+    folder = Path(open_checkpoint(str(tmp_path), identity(window="10 minutes")))
+    file = folder / "fingerprint.json"
+    file.write_bytes(content)
+    with pytest.raises(UserFacingError) as refused:
+        open_checkpoint(str(tmp_path), identity(window="10 minutes"))
+    assert str(refused.value) == (
+        f"{file} is damaged, so the options of its checkpoint are unknown: delete the folder "
+        f"{folder}, or choose another --checkpoint-root, to start from the beginning."
+    )
+
+
+def test_a_start_whose_fingerprint_was_not_written_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_disk(file: Path, *_: Any, **__: Any) -> None:
+        file.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full, pytest.raises(OSError, match="No space left"):
+        full.setattr(Path, "write_text", fill_disk)
+        open_checkpoint(str(tmp_path), identity(window="10 minutes"))
+    path = open_checkpoint(str(tmp_path), identity(window="10 minutes"))
+    assert [file.name for file in Path(path).iterdir()] == ["fingerprint.json"]
 
 
 def test_each_prefix_and_each_plan_has_its_own_state(tmp_path: Path) -> None:
