@@ -86,7 +86,7 @@ class Interrupted(BaseException):
 
 @dataclass(slots=True)
 class Signals:
-    """What signals do: one Ctrl-C after the first alert ends the producers, others the demo."""
+    """What signals do: while `producing`, the first Ctrl-C ends the producers; others the demo."""
 
     producing: bool = False
     asked_to_finish: bool = False
@@ -94,9 +94,10 @@ class Signals:
     received: int | None = None
 
     def listen(self) -> None:
-        """Take over SIGINT, SIGTERM and SIGHUP."""
+        """Take over SIGINT, SIGTERM and, unless it is ignored as under `nohup`, SIGHUP."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self.handle)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self.handle)
 
     def check(self) -> None:
         """Raise again what the handler raised, in case it was swallowed (as in a finalizer)."""
@@ -233,20 +234,7 @@ class Demo:
                 for _ in self._programs():
                     self._start_next_jobs()
                     self._spark[-1].wait_until_started(lambda: self._step(outputs))
-            producers = self._start_producers()
-            while _any_runs(producers) and not self._signals.asked_to_finish:
-                self._start_next_jobs()
-                self._step(outputs)
-            self._signals.producing = False
-            if self._signals.asked_to_finish:
-                for producer in producers:
-                    producer.process.terminate()
-            while _any_runs(producers):
-                self._start_next_jobs()
-                self._step(outputs)
-            for producer in producers:
-                if producer.process.returncode:
-                    producer.check()
+            self._produce(outputs)
             truth = self._truth()
             typer.echo(
                 f"Sent {truth.summary['seconds']:.0f} s of readings; "
@@ -273,6 +261,24 @@ class Demo:
         self._archive_all()
         archived = ArchiveCheck(self._settings, self._archive, truth).compare()
         return truth, actual, archived, shown
+
+    def _produce(self, outputs: Outputs) -> None:
+        """Run the producers to their end; after the first alert, Ctrl-C ends them."""
+        producers = self._start_producers()
+        while _any_runs(producers) and not self._signals.asked_to_finish:
+            self._start_next_jobs()
+            self._step(outputs)
+            self._signals.producing = self._first_alert_s is not None
+        self._signals.producing = False
+        if self._signals.asked_to_finish:
+            for producer in producers:
+                producer.process.terminate()
+        while _any_runs(producers):
+            self._start_next_jobs()
+            self._step(outputs)
+        for producer in producers:
+            if producer.process.returncode:
+                producer.check()
 
     def _archive_all(self) -> None:
         """Archive all topics, now that nothing is written any longer.
@@ -389,7 +395,6 @@ class Demo:
         outputs.poll(POLL_S)
         if self._first_alert_s is None and outputs.has_alerts():
             self._first_alert_s = time.time() - psutil.Process().create_time()
-            self._signals.producing = True
 
 
 def clickstream_options(duration_s: float | None) -> list[str]:

@@ -4,24 +4,32 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from demo import processes
+from demo.outputs import Outputs
 from demo.run import (
     CLICKSTREAM_JOBS,
     ENDLESS_DEMO_CLICKSTREAM_S,
     MICRO_BATCH_RULE_JOBS,
     REAL_TIME_JOBS,
     STATISTICS_JOB,
+    Demo,
     Interrupted,
+    Options,
     Signals,
     SparkProgram,
     choose_port,
     clickstream_options,
 )
 from events.cli import UserFacingError
+from events.settings import Settings
+from producer.scenario import Scenario
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime.triggers import Trigger
 from tests.support import free_port, run
@@ -104,6 +112,94 @@ def test_any_other_signal_ends_the_demo_at_once() -> None:
     with pytest.raises(Interrupted) as raised:
         Signals(producing=True).handle(signal.SIGTERM, None)
     assert raised.value.number == signal.SIGTERM
+
+
+class Producer:
+    """A producer that runs until it is asked to end."""
+
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its exit status when it has ended."""
+        return self.returncode
+
+    def terminate(self) -> None:
+        """End it."""
+        self.returncode = 0
+
+
+class WithAlerts:
+    """Outputs that have an alert from the start; `on_poll` is called instead of reading more."""
+
+    def __init__(self, on_poll: Callable[[], None]) -> None:
+        self._on_poll = on_poll
+
+    def has_alerts(self) -> bool:
+        """Tell that there is an alert."""
+        return True
+
+    def poll(self, _: float) -> None:
+        """Call the function."""
+        self._on_poll()
+
+
+def demo_with(signals: Signals, folder: Path) -> Demo:
+    options = Options(folder / "scenario.yaml", Scenario(), None, None, None)
+    return Demo(options, Settings(), folder, signals)
+
+
+def test_when_no_producer_runs_ctrl_c_ends_the_demo_whenever_the_first_alert_came(
+    tmp_path: Path,
+) -> None:
+    signals = Signals()
+    demo_with(signals, tmp_path)._step(cast(Outputs, WithAlerts(lambda: None)))
+    with pytest.raises(Interrupted):
+        signals.handle(signal.SIGINT, None)
+
+
+def test_after_the_first_alert_ctrl_c_ends_the_producers_and_once_they_have_ended_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer, signals = Producer(), Signals()
+    child = processes.Child("the producer", cast(Any, producer), tmp_path / "log")
+    monkeypatch.setattr(Demo, "_start_producers", lambda _: [child])
+    monkeypatch.setattr(Demo, "_start_next_jobs", lambda _: None)
+
+    polls = count(1)
+
+    def press_ctrl_c_at_the_second() -> None:
+        if next(polls) == 2:
+            signals.handle(signal.SIGINT, None)
+
+    outputs = cast(Outputs, WithAlerts(press_ctrl_c_at_the_second))
+    demo_with(signals, tmp_path)._produce(outputs)
+    assert signals.asked_to_finish
+    assert producer.returncode == 0
+    with pytest.raises(Interrupted):
+        signals.handle(signal.SIGINT, None)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Restore the handlers of the signals that a demo takes over."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("inherited", [signal.SIG_IGN, signal.SIG_DFL])
+def test_the_end_of_a_session_ends_the_demo_unless_nohup_has_it_ignored(
+    inherited: signal.Handlers,
+) -> None:
+    signal.signal(signal.SIGHUP, inherited)
+    signals = Signals()
+    signals.listen()
+    ignored = inherited == signal.SIG_IGN
+    assert signal.getsignal(signal.SIGHUP) == (signal.SIG_IGN if ignored else signals.handle)
+    assert signal.getsignal(signal.SIGTERM) == signals.handle
 
 
 def test_a_program_that_ends_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
