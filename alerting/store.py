@@ -254,13 +254,16 @@ class Store:
         return _counts(self._db)
 
 
-def read_counts(path: Path) -> Counts:
-    """Return the counts of a database, even while an alerting process creates or writes it."""
+def read_counts(path: Path, *, commands: bool = True) -> Counts:
+    """Return the counts of a database, even while an alerting process creates or writes it.
+
+    `commands`: count the malformed records of the topic `alert-commands`, too.
+    """
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
         if schema.is_empty(db):
             return Counts()
         schema.check_format(db, path)
-        return _counts(db)
+        return _counts(db, commands=commands)
 
 
 def read_alerts(path: Path) -> list[bytes]:
@@ -272,10 +275,11 @@ def read_alerts(path: Path) -> list[bytes]:
         return [alert.encode() for (alert,) in db.execute("SELECT alert FROM alerts")]
 
 
-def _counts(db: sqlite3.Connection) -> Counts:
+def _counts(db: sqlite3.Connection, *, commands: bool = True) -> Counts:
     return Counts(
         *db.execute(
             "SELECT (SELECT count(*) FROM alerts), (SELECT coalesce(sum(repeats), 0) FROM alerts),"
-            " (SELECT count(*) FROM malformed)"
+            " (SELECT count(*) FROM malformed WHERE ? OR source = 'alerts')",
+            (commands,),
         ).fetchone()
     )

@@ -173,8 +173,9 @@ class Outputs:
         self._consumer.close()
 
     def _counts(self) -> Counts:
+        """Return what alerting has counted of the topic of alerts."""
         try:
-            return read_counts(self._alert_database)
+            return read_counts(self._alert_database, commands=False)
         except sqlite3.OperationalError:
             return Counts()  # alerting has only just started
 

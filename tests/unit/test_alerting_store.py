@@ -124,6 +124,18 @@ def test_malformed_alerts_are_counted_and_skipped(tmp_path: Path) -> None:
         assert store.next_offsets() == {0: len(records) + 1}
 
 
+def test_malformed_commands_are_counted_too_unless_only_alerts_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    with Store(tmp_path / "db") as store:
+        ingest(store, [FakeRecord(0, b"no alert")])
+        with store.transaction():
+            store.ingest_commands([FakeRecord(0, b"no command"), FakeRecord(1, None)], SEEN)
+        assert store.counts() == Counts(malformed=3)
+    assert read_counts(tmp_path / "db") == Counts(malformed=3)
+    assert read_counts(tmp_path / "db", commands=False) == Counts(malformed=1)
+
+
 def test_unknown_fields_are_kept(tmp_path: Path) -> None:
     value = alert_value(1, channel="pager", big=1)[:-1] + b',"more":123456789012345678901234567890}'
     with Store(tmp_path / "db") as store:

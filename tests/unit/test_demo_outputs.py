@@ -1,4 +1,4 @@
-"""In which order the outputs are read while jobs and alerting go on."""
+"""In which order the outputs are read while jobs and alerting go on, and what is counted."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from alerting.store import Counts
+from alerting.store import Counts, Store
 from demo import outputs
 from demo.outputs import Outputs
 from events.settings import Settings
 from events.topics import ALERTS
+from tests.alerting import FakeRecord
+from tests.builders import alert_value
 
 FIRST, SECOND = ({"alert_id": str(number)} for number in (1, 2))
 
@@ -49,9 +51,45 @@ def test_alerts_that_alerting_has_logged_are_in_the_topic_as_it_was_read(
             return {alerts: [SimpleNamespace(timestamp=5, partition=0, offset=0, value=value)]}
 
     monkeypatch.setattr(outputs, "KafkaConsumer", Consumer)
-    monkeypatch.setattr(outputs, "read_counts", lambda _: Counts())
+    monkeypatch.setattr(outputs, "read_counts", lambda *_, **__: Counts())
     monkeypatch.setattr(outputs, "read_alerts", lambda _: [json.dumps(row) for row in logged])
     reader = Outputs(settings, tmp_path / "database")
     assert reader.actual().alert_topic == []
     actual = reader.actual(up_to_date=True)
     assert (actual.alerts, actual.alert_topic) == ([FIRST], [(FIRST, 5)])
+
+
+def test_a_malformed_command_is_not_counted_as_a_record_of_alerts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = Settings()
+    alerts = TopicPartition(settings.topic(ALERTS), 0)
+
+    class Consumer:
+        """The topic of alerts, of which this object has read everything."""
+
+        written = 2
+
+        def __init__(self, **_: Any) -> None: ...
+
+        def assign(self, parts: list[TopicPartition]) -> None: ...
+
+        def assignment(self) -> set[TopicPartition]:
+            return {alerts}
+
+        def end_offsets(self, parts: list[TopicPartition]) -> dict[TopicPartition, int]:
+            return {part: self.written if part == alerts else 0 for part in parts}
+
+        def position(self, _: TopicPartition) -> int:
+            return self.written
+
+    monkeypatch.setattr(outputs, "KafkaConsumer", Consumer)
+    database, seen = tmp_path / "database", "2026-11-21T06:30:00.000Z"
+    with Store(database) as store, store.transaction():
+        store.ingest_alerts([FakeRecord(0, alert_value(1)), FakeRecord(1, b"no alert")], seen)
+        store.ingest_commands([FakeRecord(0, b"no command")], seen)
+    reader = Outputs(settings, database)
+    assert reader.actual().not_alerts == 1
+    assert not reader.has_unread_records()
+    Consumer.written = 3
+    assert reader.has_unread_records()
