@@ -9,19 +9,23 @@ A folder holds three kinds of files for each run:
 - `RUN.end.json`, written when the run ends in order: its summary and its flush records. A run that
   was killed has none, and its rows may lack the last records that the broker has acknowledged.
 
+The rows of a run with failed deliveries may lack records, too: the broker may have stored a record
+whose acknowledgement never arrived.
+
 So a run needs little memory however long it is, and a verdict can count what several runs have
 sent. The rows take 40 bytes per record, a fifth of what the topic takes.
 """
 
 import time
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from events.cli import UserFacingError
 from events.records import encode
@@ -38,7 +42,7 @@ BUFFERED_INTEGERS = 8 * 1024
 WRITE_EVERY_S = 0.5
 """How long they wait at most."""
 MARGIN_S = 120.0
-"""By how much a record of a killed run may have been appended later than it was due."""
+"""By how much a producer's clock may be ahead of the broker's."""
 
 Content = TypeVar("Content")
 
@@ -161,6 +165,11 @@ class LedgerRun(msgspec.Struct):
     end: End | None
     streams: list[PublishedStream]
 
+    @property
+    def has_noted_all(self) -> bool:
+        """Tell whether its rows have every record of it that a topic may hold."""
+        return self.end is not None and not self.end.summary["failed"]
+
 
 def has_run(folder: Path, streams: Sequence[str]) -> bool:
     """Tell whether a ledger has a run of these streams; it may have been killed."""
@@ -259,11 +268,11 @@ class TopicRecord(NamedTuple):
 def add_unnoted(
     runs: Sequence[LedgerRun], topic: Topic, records: Iterable[TopicRecord]
 ) -> list[TopicRecord]:
-    """Add what killed runs had sent to a topic and not yet noted; return what is of no run.
+    """Add what runs have sent to a topic without noting it; return what is of no run.
 
     In: all records of the topic, of which few are kept in memory. A record that no ledger has is
-    one of a killed run if that run would have sent its value then. A run without a kill has noted
-    all of its records.
+    one of a run that was killed, or had failed deliveries, if that run would have sent its value by
+    then. Other runs have noted all of their records.
     """
     noted: set[tuple[int, int]] = set()
     for stream in _streams_of(runs, topic):
@@ -272,7 +281,7 @@ def add_unnoted(
             noted.add(stream.flush_place)
     unknown = [record for record in records if (record.partition, record.offset) not in noted]
     for run in runs:
-        if run.end is None and unknown:
+        if unknown and not run.has_noted_all:
             for stream in _streams_of([run], topic):
                 unknown = _add_from_plan(stream, unknown)
     return unknown
@@ -283,26 +292,33 @@ def _streams_of(runs: Sequence[LedgerRun], topic: Topic) -> list[PublishedStream
 
 
 def _add_from_plan(stream: PublishedStream, unknown: Sequence[TopicRecord]) -> list[TopicRecord]:
-    """Add the records that the plan would have sent at about their time; return the others.
+    """Add the records that the plan would have sent by their time, once each; return the others.
 
-    A run that was killed at its very end has sent its flush record, too.
+    One may have been appended long after it was due: a broker that hangs stores later what it had
+    received. The flush record may not have been noted either.
     """
     _, flush = stream.plan.flush_record(0)
     start_ms = stream.plan.schedule.start_wall_ms
-    first_s, last_s = (
-        (edge(record.append_ms for record in unknown) - start_ms) / 1000 for edge in (min, max)
-    )
+    last_s = (max(record.append_ms for record in unknown) - start_ms) / 1000
+    wanted = {record.value for record in unknown}
     planned: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for batch in stream.plan.batches():
         if len(batch.slots) and batch.due_s[0] > last_s + MARGIN_S:
             break
-        if len(batch.slots) and batch.due_s[-1] >= first_s - MARGIN_S:
-            rows = zip(batch.values, batch.numbers.tolist(), batch.flags.tolist(), strict=True)
-            for value, number, flags in rows:
+        sent = zip(batch.values, batch.numbers.tolist(), batch.flags.tolist(), strict=True)
+        for value, number, flags in sent:
+            if value in wanted:
                 planned[value].append((number, flags))
+    rows = stream.acknowledged.rows()[:, :2]
+    numbers = [number for events in planned.values() for number, _ in events]
+    rows = rows[np.isin(rows[:, 0], numbers)]
+    noted = Counter((number, flags) for number, flags in rows.tolist())
+    unnoted = {
+        value: list((Counter(events) - noted).elements()) for value, events in planned.items()
+    }
     others = []
     for record in unknown:
-        if found := planned.get(record.value):
+        if found := unnoted.get(record.value):
             number, flags = found.pop(0)
             stream.acknowledged.add(
                 number, flags, record.partition, record.offset, record.append_ms

@@ -1,10 +1,11 @@
-"""The ledger gives back the runs that were written to it, also of a producer that was killed."""
+"""The ledger gives back its runs, also where a producer was killed or a delivery failed."""
 
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from events.cli import UserFacingError
@@ -19,6 +20,7 @@ from producer.expected.truth import truth_rows
 from producer.ledger import Ledger, TopicRecord, add_unnoted, has_run, read_runs
 from producer.pacing.schedule import Schedule, make_schedule
 from producer.scenario import Scenario, load_scenario
+from producer.streams.stream_plan import FaultFlag
 from producer.streams.stream_set import StreamSet, clock_rate
 from tests.builders import T0
 from tests.unit.clickstream import Topics
@@ -52,7 +54,9 @@ def streams_of(plan: Scenario, start_ms: int) -> tuple[Schedule, StreamSet]:
     return schedule, streams
 
 
-def write_run(folder: Path, start_ms: int, *, killed: bool = False) -> list[PublishedStream]:
+def write_run(
+    folder: Path, start_ms: int, *, killed: bool = False, failed: int = 0
+) -> list[PublishedStream]:
     """Write a run whose records a topic in memory acknowledges, and return what it published."""
     plan = scenario()
     schedule, streams = streams_of(plan, start_ms)
@@ -68,7 +72,7 @@ def write_run(folder: Path, start_ms: int, *, killed: bool = False) -> list[Publ
             stream.flush_append_ms = start_ms + 10**6
     ledger.write()
     if not killed:
-        ledger.end({"sent": 2500}, sent)
+        ledger.end({"sent": 2500, "failed": failed}, sent)
     return sent
 
 
@@ -84,7 +88,7 @@ def test_the_truth_of_a_ledger_is_that_of_the_runs_in_it(tmp_path: Path) -> None
     runs = read_runs(tmp_path)
     assert [run.end is None for run in runs] == [False, True], "in the order of their starts"
     assert runs[0].end is not None
-    assert runs[0].end.summary == {"sent": 2500}
+    assert runs[0].end.summary == {"sent": 2500, "failed": 0}
     assert truth([run.streams for run in runs]) == truth([first, later])
     flushes = [[stream.flush for stream in run.streams] for run in runs]
     assert flushes == [[stream.flush for stream in first], [None] * len(later)]
@@ -143,6 +147,30 @@ def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(tmp_pat
         assert unlike == [], "number, partition, offset and append time"
         flags = [sorted(rows[:, 1].tolist()) for rows in (own.acknowledged.rows(), expected)]
         assert flags[0] == flags[1]
+
+
+@pytest.mark.parametrize("failed", [0, 1])
+def test_a_record_that_was_stored_though_its_delivery_failed_is_found_by_its_value(
+    tmp_path: Path, failed: int
+) -> None:
+    (sent, *_) = write_run(tmp_path, T0, failed=failed)
+    rows = sent.acknowledged.rows()
+    values = sent.plan.values(rows[:, 0])
+    place = next(place for place, flags in enumerate(rows[:, 1]) if flags & FaultFlag.COPY)
+    rows[place, 4] += 10 * 60_000
+    file = tmp_path / f"{sent.plan.run_id}.{sent.plan.topic.name}.rows"
+    file.write_bytes(np.delete(rows, place, axis=0).tobytes())
+    records = [
+        TopicRecord(partition, offset, append_ms, value)
+        for (*_, partition, offset, append_ms), value in zip(rows.tolist(), values, strict=True)
+    ]
+    once_more = records[0]._replace(offset=10**9, append_ms=records[place].append_ms)
+    runs = read_runs(tmp_path)
+    others = add_unnoted(runs, sent.plan.topic, [*records, once_more])
+    assert others == ([once_more] if failed else [records[place], once_more])
+    found = runs[0].streams[0].acknowledged.rows()
+    expected = rows if failed else np.delete(rows, place, axis=0)
+    assert sorted(found.tolist()) == sorted(expected.tolist())
 
 
 def test_rows_reach_the_disk_before_the_run_ends(tmp_path: Path) -> None:
