@@ -26,43 +26,21 @@ _WINDOW = ("window_start", "window_end", "action")
 def compare_clickstream(
     truth: Mapping[str, Sequence[Row]], actual: Mapping[str, Sequence[Row]]
 ) -> dict[str, Comparison]:
-    """Compare by kind: attributions and sessions by all records, totals and counts by the last.
+    """Compare the truth's kinds: attributions and sessions by all records, others by the last.
 
     Rows that late data may change are indeterminate: marked `either`, and only counted.
     """
-    either_sessions = [row for row in truth["session"] if row.get("either")]
-    either_users = {row["user_id"] for row in truth["total"] if row.get("either")}
-    either_windows = {_values(row, _WINDOW) for row in truth["action-count"] if row.get("either")}
-
-    def is_either_session(row: Row) -> bool:
-        return any(
-            row["user_id"] == either["user_id"]
-            and either["session_start"] <= row["session_start"]
-            and row["session_end"] <= either["session_end"]
-            for either in either_sessions
-        )
-
-    def is_either_window(row: Row) -> bool:
-        return _values(row, _WINDOW) in either_windows
-
-    return {
-        **compare_attributions(truth["attribution"], actual["attribution"]),
-        "sessions": _compare(truth["session"], actual["session"], _SESSION, (), is_either_session),
-        "user totals": _compare(
-            truth["total"],
-            actual["total"],
-            ("user_id",),
-            _without(UserTotal, ("user_id",)),
-            lambda row: row["user_id"] in either_users,
-        ),
-        "action counts": _compare(
-            truth["action-count"],
-            actual["action-count"],
-            _WINDOW,
-            _without(ActionCount, _WINDOW),
-            is_either_window,
-        ),
+    comparers = {
+        "attribution": compare_attributions,
+        "session": _compare_sessions,
+        "total": _compare_totals,
+        "action-count": _compare_action_counts,
     }
+    compared: dict[str, Comparison] = {}
+    for kind, compare_kind in comparers.items():
+        if kind in truth:
+            compared |= compare_kind(truth[kind], actual[kind])
+    return compared
 
 
 def compare_attributions(truth: Sequence[Row], actual: Sequence[Row]) -> dict[str, Comparison]:
@@ -82,9 +60,39 @@ def compare_attributions(truth: Sequence[Row], actual: Sequence[Row]) -> dict[st
     }
 
 
+def _compare_sessions(truth: Sequence[Row], actual: Sequence[Row]) -> dict[str, Comparison]:
+    either_sessions = [row for row in truth if row.get("either")]
+
+    def is_either(row: Row) -> bool:
+        return any(
+            row["user_id"] == either["user_id"]
+            and either["session_start"] <= row["session_start"]
+            and row["session_end"] <= either["session_end"]
+            for either in either_sessions
+        )
+
+    return {"sessions": _compare(truth, actual, _SESSION, (), is_either)}
+
+
+def _compare_totals(truth: Sequence[Row], actual: Sequence[Row]) -> dict[str, Comparison]:
+    return {"user totals": _compare_last(truth, actual, UserTotal, ("user_id",))}
+
+
+def _compare_action_counts(truth: Sequence[Row], actual: Sequence[Row]) -> dict[str, Comparison]:
+    return {"action counts": _compare_last(truth, actual, ActionCount, _WINDOW)}
+
+
 def _by_click(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     with_click = [row for row in rows if row["click_id"] is not None]
     return with_click, [row for row in rows if row["click_id"] is None]
+
+
+def _compare_last(
+    truth: Sequence[Row], actual: Sequence[Row], record: type[Struct], key: tuple[str, ...]
+) -> Comparison:
+    either = {_values(row, key) for row in truth if row.get("either")}
+    fields = tuple(name for name in record.__struct_fields__ if name not in key)
+    return _compare(truth, actual, key, fields, lambda row: _values(row, key) in either)
 
 
 def _compare(
@@ -102,10 +110,6 @@ def _compare(
         "row",
         len({_values(row, key) for row in rows if is_either(row)}),
     )
-
-
-def _without(record: type[Struct], key: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in record.__struct_fields__ if name not in key)
 
 
 def _values(row: Row, names: Iterable[str]) -> tuple[Any, ...]:

@@ -125,12 +125,11 @@ class Verdict:
 def compare_outputs(truth: Truth, actual: Actual) -> Verdict:
     """Compare all outputs."""
     alerts = [*truth.alerts, *initial_silences(truth, actual), *site_outages(truth, actual)]
-    has_clicks = bool(truth.clickstream)
     verdict = Verdict(
         compare_alerts_by_rule(alerts, actual.alerts, actual.not_alerts),
         compare_dead_letters(truth.dead_letters, actual.dead_letters),
         compare_windows(truth.windows, actual.windows),
-        compare_clickstream(truth.clickstream, actual.clickstream) if has_clicks else {},
+        compare_clickstream(truth.clickstream, actual.clickstream),
         alert_delays(alerts, actual.alert_topic, actual.ready_ms),
         inputs=truth.inputs,
         signal_statistics=(
@@ -171,7 +170,8 @@ def site_outages(truth: Truth, actual: Actual) -> list[Row]:
     follows both with and without them. It is decidable when the alert that decides it is there.
     """
     rule = truth.rules.for_rack(SiteOutage, "")
-    indeterminate = {row["alert_id"] for row in truth.alerts if row.get("either")}
+    known = [*truth.alerts, *initial_silences(truth, actual)]
+    indeterminate = {row["alert_id"] for row in known if row.get("either")}
     alerts = processing_order(actual.alert_topic)
     certain = [row for row in alerts if row["alert_id"] not in indeterminate]
     without, with_all = (

@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from alerting.cli.queries import open_database
 from demo import report
 from demo.archived import ArchiveCheck
 from demo.comparison import Comparison
 from demo.ledger_truth import read_ledger_truth
 from demo.outputs import Outputs
 from demo.verdict import Truth, compare_outputs
-from events import cli, settings
+from events import settings
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.inventory import read_inventory
 from events.rules import Rules, read_rules
@@ -55,10 +56,8 @@ def verdict_command(
     Exit status: 0 if nothing is missing or wrong, and every rule had alerts of both states; else 1.
     """
     config = settings.load()
-    if not database.exists():
-        raise cli.UserFacingError(
-            f"there is no database {database}: start python -m alerting run, or correct --database."
-        )
+    with open_database(database):
+        pass  # an unsuitable one is reported before the ledger is read, which may take minutes
     racks = read_inventory(inventory)
     typer.echo("verdict: reading the ledger and the input topics ...", err=True)
     truth = read_ledger_truth(

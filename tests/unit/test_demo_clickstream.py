@@ -124,3 +124,13 @@ def test_rows_that_late_events_may_change_are_only_counted() -> None:
         assert [each.either for each in compared.values()] == [1, 1, 1, 1, 1]
     beyond = {**TRUTH, "session": [*TRUTH["session"], session("c", "05:00", "06:50")]}
     assert faults(truth, beyond) == {"sessions": (0, 1)}
+
+
+def test_only_what_the_truth_has_is_compared() -> None:
+    clicks: Rows = {"attribution": TRUTH["attribution"]}
+    actions = {kind: rows for kind, rows in TRUTH.items() if kind not in clicks}
+    assert [list(compare_clickstream(truth, TRUTH)) for truth in (clicks, actions, {})] == [
+        ["clicked impressions", "unclicked impressions"],
+        ["sessions", "user totals", "action counts"],
+        [],
+    ]

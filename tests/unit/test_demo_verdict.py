@@ -1,7 +1,9 @@
 """The demo's verdict finds each way in which an output can be missing or wrong."""
 
 import io
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +24,9 @@ from demo.verdict import (
     compare_windows,
     site_outages,
 )
+from demo.verdict_command import verdict_command
 from events.catalog import RULES
+from events.cli import UserFacingError
 from events.rules import Rules, SiteOutage
 from events.times import to_ms, to_text
 from tests.builders import rack
@@ -181,6 +185,39 @@ def test_a_site_outage_that_an_indeterminate_alert_moves_is_indeterminate() -> N
 
     assert outages(certain) == [(times[2], None)]
     assert outages(first_may_come) == [(times[3], True), (times[2], True)]
+
+
+def test_a_site_outage_after_initial_silences_is_certain() -> None:
+    inventory = [rack(f"rack-{number:04d}", site_id="site-1") for number in range(4)]
+
+    def alerts(state: str, first_number: int, at: str, **changes: Any) -> list[dict[str, Any]]:
+        return [
+            logged(
+                first_number + 2 * place,
+                subject=one.rack_id,
+                state=state,
+                event_time=f"2026-11-21T06:{at}Z",
+                **changes,
+            )
+            for place, one in enumerate(inventory)
+        ]
+
+    silences = alerts("WARNING", 101, "25:50.000", rule="silent-sensor", evidence=[])
+    first_readings = alerts("NORMAL", 100, "26:00.500", rule="silent-sensor")
+    outage = [*alerts("WARNING", 201, "30:00.000"), *alerts("NORMAL", 200, "31:00.000")]
+    known = [{**row, "either": True} for row in first_readings]
+    expected = replace(truth(), alerts=[*known, *outage], inventory=inventory)
+    actual = outputs_of(expected, alerts=[*silences, *first_readings, *outage])
+    actual = replace(actual, alert_topic=[(row, to_ms(row["event_time"])) for row in actual.alerts])
+    assert [
+        (row["event_time"][14:19], row["state"], bool(row.get("either")))
+        for row in sorted(site_outages(expected, actual), key=lambda row: str(row["event_time"]))
+    ] == [
+        ("25:50", "WARNING", True),
+        ("26:00", "NORMAL", True),
+        ("30:00", "WARNING", False),
+        ("31:00", "NORMAL", False),
+    ]
 
 
 def test_only_the_first_silence_of_a_rack_of_the_inventory_before_its_readings_may_come() -> None:
@@ -447,3 +484,15 @@ def test_delays_count_from_when_a_rule_can_decide_and_from_its_jobs_first_batch(
     assert [line for line in lines if line.endswith("2.0 s 2.5 s")] == [
         "lost-signal 4 4 2 2 2.0 s 2.5 s"
     ]
+
+
+@pytest.mark.parametrize("content", [b"text, and no database\n" * 100, None])
+def test_what_is_no_database_is_reported_before_the_ledger_is_read(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    database = tmp_path / "database"
+    if content is not None:
+        database.write_bytes(content)
+    start = f"the database {database} cannot be read "
+    with pytest.raises(UserFacingError, match=rf"^{re.escape(start)}.* check --database\.$"):
+        verdict_command(tmp_path / "ledger", tmp_path / "inventory", database)
