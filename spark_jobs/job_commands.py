@@ -99,9 +99,9 @@ def run(
         float | None,
         typer.Option(
             min=0,
-            help="Length of a real-time batch (default 300), or least time between the starts of "
-            "micro-batches (default 0; 0.5 for silent_sensor, 1 for site_outage). archive and "
-            "signal_statistics have options of their own.",
+            help="Length of a real-time batch (default 300, at least 5), or least time between the "
+            "starts of micro-batches (default 0; 0.5 for silent_sensor, 1 for site_outage). "
+            "archive and signal_statistics have options of their own.",
         ),
     ] = None,
     rules_batch_seconds: Annotated[
