@@ -18,6 +18,7 @@ from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from spark_jobs.rules import silent_sensor
 from spark_jobs.runtime import runner
 from spark_jobs.runtime.job import ConfiguredJob
+from spark_jobs.runtime.options import RuleOptions
 from spark_jobs.runtime.triggers import Trigger
 from tests.builders import reading
 from tests.spark.file_streams import live_stream
@@ -108,7 +109,7 @@ def test_a_silence_is_found_after_a_restart_although_no_record_comes(
     spark: SparkSession, topics: Kafka, tmp_path: Path
 ) -> None:
     settings, job = Settings(), silent_sensor.JOB
-    options = job.options(inventory=tuple(RACKS), rules=Rules((SilentSensor(after_s=8),)))
+    options = RuleOptions(inventory=tuple(RACKS), rules=Rules((SilentSensor(after_s=8),)))
     configured = ConfiguredJob(job, options, Trigger.MICRO_BATCH)
 
     def start() -> StreamingQuery:
