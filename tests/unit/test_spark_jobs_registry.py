@@ -6,6 +6,7 @@ import pytest
 
 from events import catalog
 from spark_jobs.registry import JOBS, QUESTIONS, module_file
+from spark_jobs.runtime.triggers import Trigger
 
 
 def test_the_registry_has_every_job_of_the_catalog_in_its_order() -> None:
@@ -37,3 +38,16 @@ def test_a_module_is_a_file_or_a_folder(tmp_path: Path, path: str) -> None:
     file.parent.mkdir(parents=True)
     file.touch()
     assert module_file(tmp_path, "archive") == file
+
+
+def test_rules_by_the_wall_clock_repeat_their_last_batch_at_a_start() -> None:
+    found = {
+        (job.name, trigger)
+        for job in JOBS.values()
+        for trigger, plan in job.plans.items()
+        if plan.by_wall_clock
+    }
+    assert found == {
+        ("silent_sensor", Trigger.MICRO_BATCH),
+        ("site_outage", Trigger.MICRO_BATCH),
+    }
