@@ -1,7 +1,7 @@
 """The page with 1,000 racks at 5,000 readings/s: what a frame costs, and whether its heap grows.
 
 `DASHBOARD_SECONDS=300 REQUIRE_CHROMIUM=1 python -m pytest tests/browser/test_load.py -s` watches
-the heap for five minutes instead of twenty seconds.
+the heap for five minutes instead of one.
 """
 
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.full
 RACKS, READINGS_PER_SECOND = 1_000, 5_000
 MOST_PER_FRAME_MS = 16.0
 MOST_GROWTH = 0.10
-SECONDS = float(os.environ.get("DASHBOARD_SECONDS", "20"))
+SECONDS = float(os.environ.get("DASHBOARD_SECONDS", "60"))
 WARM_UP_S, TRACED_S = 10.0, 10.0
 COLLECTIONS, COLLECTED_EVERY_S = 10, 0.5
 HISTORY_S = 60.0

@@ -1,7 +1,6 @@
 """The topic `incidents` on a real broker: what `alerting` shows, after kills and outages too."""
 
 import json
-import os
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -24,8 +23,6 @@ from tests.support import Kafka, above, equal_to, eventually, free_port, kill, p
 Row = dict[str, Any]
 AT_ONCE = ("--group-wait=0", "--group-interval=0.2", "--flap-changes=4")
 DAY_MS = 24 * 3_600_000
-KILLS = int(os.environ.get("INCIDENT_KILLS", "4"))
-"""`INCIDENT_KILLS=20` is the long form."""
 
 
 def held(topics: Kafka) -> dict[str, Row]:
@@ -177,7 +174,7 @@ def test_the_topic_is_what_list_shows_after_kills_at_any_moment(
     command = ("alerting", "run", f"--database={database}", *AT_ONCE)
     history, draw = History(topics, 20261123), random.Random(20261123)
     with published_count(topics) as published:
-        for number in range(KILLS):
+        for number in range(8):
             # The first kill is at the first record of all.
             kill_above = published() + (draw.randrange(150) if number else 0)
             with (
