@@ -57,6 +57,7 @@ KEYS_PER_SECOND = 1_000
 """How many keys of such a topic change at most; with more keys, each changes less often."""
 MAX_PENDING_KEYS = 10_000
 """So many keys are looked at at once, however recently others were: they take memory."""
+_COMPACTED = {topic.name for topic in ALL if topic.compacted}
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 CLIENT: dict[str, str | int | float | bool] = {
@@ -226,10 +227,10 @@ class Feed:
         Compaction leaves few records between distant offsets, and the oldest may be of an incident
         that is still open.
         """
-        if topic == self._settings.topic(INCIDENTS):
+        name = self._names[topic]
+        if name in _COMPACTED:
             return begin
-        is_readings = topic == self._settings.topic(RACK_READINGS)
-        return max(begin, end - (READINGS_BACKLOG if is_readings else BACKLOG))
+        return max(begin, end - (READINGS_BACKLOG if name == RACK_READINGS.name else BACKLOG))
 
     def _partitions(self, admin: AdminClient) -> list[Partition]:
         found = admin.list_topics(timeout=REQUEST_S).topics

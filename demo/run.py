@@ -27,7 +27,7 @@ from demo.outputs import Outputs, read_json_lines
 from demo.processes import Child
 from demo.verdict import Actual, Truth, compare_outputs
 from events.catalog import RULE_JOBS, JobName
-from events.cli import UserFacingError
+from events.cli import UserFacingError, handle_end
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.inventory import read_inventory, write_inventory
 from events.rules import Rules, read_rules
@@ -94,10 +94,8 @@ class Signals:
     received: int | None = None
 
     def listen(self) -> None:
-        """Take over SIGINT, SIGTERM and, unless it is ignored as under `nohup`, SIGHUP."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self.handle)
+        """Take over the signals that end a program."""
+        handle_end(self.handle)
 
     def check(self) -> None:
         """Raise again what the handler raised, in case it was swallowed (as in a finalizer)."""

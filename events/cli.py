@@ -1,8 +1,14 @@
 """What every command line shares: users' errors end in a sentence, bugs in a stack trace."""
 
+import signal
 import sys
+from collections.abc import Callable
+from types import FrameType
 
 import typer
+
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a program which has started others."""
 
 
 class UserFacingError(Exception):
@@ -32,3 +38,13 @@ def run(app: typer.Typer, program: str) -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def handle_end(handler: Callable[[int, FrameType | None], None]) -> None:
+    """Call the handler for each of `END_SIGNALS`.
+
+    Under `nohup` SIGHUP is ignored, and stays so: the program outlives its terminal.
+    """
+    for number in END_SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)

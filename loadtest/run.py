@@ -12,7 +12,7 @@ import msgspec
 import psutil
 
 from broker import server
-from events.cli import UserFacingError
+from events.cli import END_SIGNALS, UserFacingError, handle_end
 from events.times import now_ms, to_text
 from loadtest import capacity, engines, machine
 from loadtest.measure.result import RUN, PointResult, Run, load, save
@@ -26,8 +26,6 @@ from loadtest.run_status import RunStatus
 PLAN = "plan.yaml"
 BUSY_PERCENT = 15.0
 """Above this CPU use by other programs, results are unreliable."""
-END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a run and all its programs."""
 KAFKA = "kafka"
 """The folder of the broker in the run's folder."""
 PointKey = tuple[str, float, int]
@@ -186,10 +184,7 @@ def finishing(run: Run, folder: Path) -> Iterator[Callable[[Run], None]]:
 @contextmanager
 def run_context(folder: Path, show_status: ShowStatus) -> Iterator[RunContext]:
     """Yield a context with a broker of its own, and stop the broker at the end."""
-    for number in END_SIGNALS:
-        # Under nohup SIGHUP is ignored: the run outlives its terminal.
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _end)
+    handle_end(_end)
     show_status("starting a broker")
     broker = server.start(server.free_port(), folder / KAFKA, fresh=True)
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from demo.clickstream import KINDS, TOPICS, compare_clickstream
+from demo.clickstream import TOPICS, compare_clickstream
 from demo.comparison import Comparison
 from demo.verdict import (
     STATISTICS_KEY,
@@ -76,10 +76,10 @@ def _clickstream(
         kinds.remove("session")
     if not kinds:
         return {}
-    expected = {kind: truth.get(kind, ()) if kind in kinds else () for kind in KINDS}
-    actual = {kind: seen[topic.name] if kind in kinds else () for kind, topic in TOPICS.items()}
-    actual["total"] = last(actual["total"], ("user_id",))
-    actual["action-count"] = last(actual["action-count"], ("window_start", "action"))
+    expected = {kind: truth.get(kind, ()) for kind in kinds}
+    keys = {"total": ("user_id",), "action-count": ("window_start", "action")}
+    actual = {kind: seen[TOPICS[kind].name] for kind in kinds}
+    actual |= {kind: last(actual[kind], keys[kind]) for kind in kinds if kind in keys}
     compared = compare_clickstream(expected, actual)
     names = {
         "attribution": ("clicked impressions", "unclicked impressions"),

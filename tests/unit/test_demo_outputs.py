@@ -17,26 +17,32 @@ from tests.alerting import FakeRecord
 from tests.builders import alert_value
 
 FIRST, SECOND = ({"alert_id": str(number)} for number in (1, 2))
+PARTITION = TopicPartition(Settings().topic(ALERTS), 0)
+
+
+class AlertsConsumer:
+    """A consumer of the topic of alerts, which has one partition here."""
+
+    def __init__(self, **_: Any) -> None: ...
+
+    def assign(self, parts: list[TopicPartition]) -> None:
+        """Take the partitions that the reader asks for."""
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the one partition."""
+        return {PARTITION}
 
 
 def test_alerts_that_alerting_has_logged_are_in_the_topic_as_it_was_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = Settings()
-    alerts = TopicPartition(settings.topic(ALERTS), 0)
     logged = [FIRST]
 
-    class Consumer:
-        """The topic of alerts; while its record is read, alerting logs one more."""
+    class Consumer(AlertsConsumer):
+        """While the record is read, alerting logs one more."""
 
         read = 0
-
-        def __init__(self, **_: Any) -> None: ...
-
-        def assign(self, parts: list[TopicPartition]) -> None: ...
-
-        def assignment(self) -> set[TopicPartition]:
-            return {alerts}
 
         def end_offsets(self, parts: list[TopicPartition]) -> dict[TopicPartition, int]:
             return dict.fromkeys(parts, 1)
@@ -48,7 +54,7 @@ def test_alerts_that_alerting_has_logged_are_in_the_topic_as_it_was_read(
             self.read = 1
             logged.append(SECOND)
             value = json.dumps(FIRST).encode()
-            return {alerts: [SimpleNamespace(timestamp=5, partition=0, offset=0, value=value)]}
+            return {PARTITION: [SimpleNamespace(timestamp=5, partition=0, offset=0, value=value)]}
 
     monkeypatch.setattr(outputs, "KafkaConsumer", Consumer)
     monkeypatch.setattr(outputs, "read_counts", lambda *_, **__: Counts())
@@ -63,22 +69,14 @@ def test_a_malformed_command_is_not_counted_as_a_record_of_alerts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = Settings()
-    alerts = TopicPartition(settings.topic(ALERTS), 0)
 
-    class Consumer:
-        """The topic of alerts, of which this object has read everything."""
+    class Consumer(AlertsConsumer):
+        """It has read everything."""
 
         written = 2
 
-        def __init__(self, **_: Any) -> None: ...
-
-        def assign(self, parts: list[TopicPartition]) -> None: ...
-
-        def assignment(self) -> set[TopicPartition]:
-            return {alerts}
-
         def end_offsets(self, parts: list[TopicPartition]) -> dict[TopicPartition, int]:
-            return {part: self.written if part == alerts else 0 for part in parts}
+            return {part: self.written if part == PARTITION else 0 for part in parts}
 
         def position(self, _: TopicPartition) -> int:
             return self.written

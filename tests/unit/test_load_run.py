@@ -11,11 +11,12 @@ import pytest
 from broker import server
 from broker.server import RunningBroker
 from events import settings
+from events.cli import END_SIGNALS
 from loadtest import run
 from loadtest.measure.result import RUN
 from loadtest.plan import load_plan, points
 from loadtest.processes import environment
-from loadtest.run import END_SIGNALS, KAFKA, prepare, run_context
+from loadtest.run import KAFKA, prepare, run_context
 from tests.support import ROOT
 
 QUICK = ROOT / "loadtest" / "plans" / "quick.yaml"
