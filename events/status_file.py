@@ -18,6 +18,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 import msgspec
 
 from events.cli import UserFacingError
+from events.files import replace_file
 from events.times import now_ms, to_ms, to_text
 
 FOLDER_VARIABLE = "RACKSTREAM_STATUS"
@@ -112,9 +113,7 @@ def own_file(home: Path, program: str) -> Path:
 def write_status(file: Path, status: ProgramStatus) -> None:
     """Replace a status file; raise `OSError` when it cannot be written."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.tmp")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(status), indent=1) + b"\n")
-    temporary.replace(file)
+    replace_file(file, msgspec.json.format(msgspec.json.encode(status), indent=1) + b"\n")
 
 
 def read_status(file: Path, kind: type[Status]) -> Status:

@@ -28,6 +28,7 @@ import msgspec
 import numpy as np
 
 from events.cli import UserFacingError
+from events.files import replace_file
 from events.records import encode
 from events.topics import Topic
 from producer.expected.topic_contents import AcknowledgedRecords, PublishedStream
@@ -95,7 +96,7 @@ class Ledger:
         }
         with _writable(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            _replace(folder / f"{streams.run_id}.json", msgspec.json.encode(start))
+            replace_file(folder / f"{streams.run_id}.json", msgspec.json.encode(start) + b"\n")
 
     def adder(self, topic: Topic) -> OnAcknowledged:
         """Return a function that adds an acknowledged record of a topic."""
@@ -127,7 +128,9 @@ class Ledger:
         }
         end = End(summary=dict(summary), flushes=flushes)
         with _writable(self._folder):
-            _replace(self._folder / f"{self._run_id}.end.json", msgspec.json.encode(end))
+            replace_file(
+                self._folder / f"{self._run_id}.end.json", msgspec.json.encode(end) + b"\n"
+            )
 
 
 @contextmanager
@@ -248,12 +251,6 @@ def _streams(start: Start) -> StreamSet:
     streams = StreamSet(scenario.streams, scenario.make_world(), schedule, scenario.faults)
     streams.restart(schedule, start.first_sequence)
     return streams
-
-
-def _replace(file: Path, content: bytes) -> None:
-    temporary = file.with_name(f".{file.name}.tmp")
-    temporary.write_bytes(content + b"\n")
-    temporary.replace(file)
 
 
 class TopicRecord(NamedTuple):

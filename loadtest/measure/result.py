@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from events.cli import UserFacingError
+from events.files import replace_file
 from loadtest.measure.gates import Gate, is_valid
 from loadtest.measure.latency import Percentiles
 
@@ -117,10 +118,8 @@ class SavedRun(Struct, kw_only=True, frozen=True):
 
 
 def save(record: Struct, path: Path) -> None:
-    """Write a record atomically."""
-    new = path.with_suffix(".new")
-    new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
-    new.replace(path)
+    """Write a record."""
+    replace_file(path, msgspec.json.format(msgspec.json.encode(record)))
 
 
 def load(folder: Path) -> SavedRun:

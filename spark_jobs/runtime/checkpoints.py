@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from events.cli import UserFacingError
+from events.files import replace_file
 
 _FINGERPRINT_FILE = "fingerprint.json"
 _OLD_FINGERPRINT_FILE = "begun-with.json"
@@ -83,9 +84,7 @@ def open_checkpoint(root: str, identity: Identity, output_folder: str | None = N
     file = Path(path) / _FINGERPRINT_FILE
     if "://" not in root and not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f".{file.name}.tmp")
-        temporary.write_text(json.dumps(identity.fingerprint), encoding="utf-8")
-        temporary.replace(file)
+        replace_file(file, json.dumps(identity.fingerprint).encode())
     return path
 
 
