@@ -1,14 +1,22 @@
-"""Administer a broker: its cluster id, and the topics of the contract on it."""
+"""Administer a broker: its cluster id, the topics of the contract, and what a topic holds."""
 
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 
+import confluent_kafka
+from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
 
 from events.cli import UserFacingError
 from events.topics import ALL
+
+_TIMED_OUT = confluent_kafka.KafkaError._TIMED_OUT
+_RECORDS_PER_READ = 10_000
+_READ_S = 0.2
+"""A read waits so long for more records than there are."""
 
 
 @contextmanager
@@ -98,6 +106,73 @@ def create_topics(
         except KafkaError as error:
             raise UserFacingError(f"the topics were not created on {bootstrap}: {error}") from None
     return [topic["name"] for topic in made["topics"] if not topic["error_code"]]
+
+
+def read_to_end(
+    bootstrap: str, topic: str, timeout_s: float = 30
+) -> Iterator[confluent_kafka.Message]:
+    """Yield the records that a topic holds now, each partition in its order.
+
+    Raises `KafkaException` when there is no such topic, or no answer for `timeout_s`.
+    """
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "rackstream-read-to-end",  # never joined, but the client requires one
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )
+    with closing(consumer):
+        found = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+        if found.error:
+            raise KafkaException(found.error)
+        unread = set(found.partitions)
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in unread])
+        answered_at = time.monotonic()
+        while unread:
+            for message in consumer.consume(_RECORDS_PER_READ, timeout=_READ_S):
+                error = message.error()
+                if error is None:
+                    yield message
+                elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                    unread.discard(message.partition())
+                else:
+                    continue  # the client tries again
+                answered_at = time.monotonic()
+            if time.monotonic() - answered_at > timeout_s:
+                raise KafkaException(confluent_kafka.KafkaError(_TIMED_OUT))
+
+
+def append(
+    bootstrap: str, topic: str, records: Iterable[tuple[bytes, bytes]], timeout_s: float
+) -> None:
+    """Append a few records of key and value to a topic, and wait until the broker has all.
+
+    Raises `KafkaException` unless the broker acknowledges each within `timeout_s`.
+    """
+    errors: list[confluent_kafka.KafkaError] = []
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "partitioner": "murmur2_random",  # Java's, so a subject's records share a partition
+            "acks": "all",
+            "enable.idempotence": True,
+            "message.timeout.ms": round(1000 * timeout_s),
+            "log_level": 0,
+        }
+    )
+    for key, value in records:
+        producer.produce(
+            topic,
+            key=key,
+            value=value,
+            on_delivery=lambda error, _: errors.append(error) if error else None,
+        )
+    unsent = producer.flush(timeout_s + 1)
+    if errors or unsent:
+        raise KafkaException(errors[0] if errors else confluent_kafka.KafkaError(_TIMED_OUT))
 
 
 def _missing(admin: KafkaAdminClient, prefix: str) -> list[str]:

@@ -4,8 +4,9 @@ import uuid
 from threading import BoundedSemaphore
 
 import msgspec
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
+from broker.topics import append
 from dashboard.state import State
 from events.catalog import RULES
 from events.records import MAX_ID_BYTES, AlertCommand, Command, Instant, Severity, encode
@@ -78,43 +79,25 @@ class CommandPublisher:
     """Sends commands, a few at a time, and waits until the broker has each."""
 
     def __init__(self, settings: Settings) -> None:
+        self._servers = settings.kafka_bootstrap_servers
         self._topic = settings.topic(ALERT_COMMANDS)
         self._slots = BoundedSemaphore(MAX_IN_FLIGHT)
-        self._config = {
-            "bootstrap.servers": settings.kafka_bootstrap_servers,
-            "partitioner": "murmur2_random",  # Java's, so a subject's records share a partition
-            "acks": "all",
-            "enable.idempotence": True,
-            "message.timeout.ms": round(1000 * SEND_S),
-            "log_level": 0,
-        }
 
     def publish(self, command: AlertCommand) -> None:
         """Send a command; raise `CommandError` unless the broker acknowledges it."""
         if not self._slots.acquire(blocking=False):
             raise CommandError(503, "Too many commands are being sent: try again.")
         try:
-            self._send(command)
+            append(
+                self._servers, self._topic, [(command.subject.encode(), encode(command))], SEND_S
+            )
+        except KafkaException as error:
+            why = error.args[0].str()
+            raise CommandError(
+                503, f"The broker did not accept the command ({why}): try again."
+            ) from None
         finally:
             self._slots.release()
-
-    def _send(self, command: AlertCommand) -> None:
-        failed: list[str] = []
-        try:
-            # Commands are rare, and each has a client of its own: nothing is left to be sent later.
-            producer = Producer(self._config)
-            producer.produce(
-                self._topic,
-                key=command.subject.encode(),
-                value=encode(command),
-                on_delivery=lambda error, _: failed.append(error.str()) if error else None,
-            )
-            unsent = producer.flush(SEND_S + 1)
-        except (KafkaException, BufferError) as error:
-            raise CommandError(503, f"The command could not be sent ({error}).") from None
-        if failed or unsent:
-            why = failed[0] if failed else "no answer"
-            raise CommandError(503, f"The broker did not accept the command ({why}): try again.")
 
 
 _REQUEST = msgspec.json.Decoder(CommandRequest)

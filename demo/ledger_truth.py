@@ -1,14 +1,14 @@
 """The truth of all runs of a ledger: what the jobs had to output of everything that was sent."""
 
-import time
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 
+from broker.topics import read_to_end
 from demo.archived import place_of, split_place
 from demo.clickstream import KINDS
 from demo.comparison import Comparison, Row
@@ -26,11 +26,6 @@ from producer.expected.truth import distinct_events, truth_rows
 from producer.ledger import LedgerRun, TopicRecord, add_unnoted, read_runs
 from producer.streams.stream_plan import FaultFlag
 
-RECORDS_PER_READ = 10_000
-READ_TIMEOUT_S = 30.0
-"""How long the broker may take for the next records of a topic."""
-POLL_S = 0.2
-"""A read waits so long for more records than there are."""
 FAULT_COUNTS = {
     "duplicates": FaultFlag.COPY,
     "late": FaultFlag.LATE,
@@ -104,41 +99,15 @@ def read_topic(settings: Settings, topic: Topic) -> Iterator[TopicRecord]:
 
     Raises `UserFacingError` when the broker does not answer.
     """
-    name = settings.topic(topic)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": settings.kafka_bootstrap_servers,
-            "group.id": "rackstream-verdict",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
+    servers = settings.kafka_bootstrap_servers
     try:
-        parts = consumer.list_topics(name, timeout=READ_TIMEOUT_S).topics[name].partitions
-        consumer.assign([TopicPartition(name, number, OFFSET_BEGINNING) for number in parts])
-        unread, answered_at = set(parts), time.monotonic()
-        while unread:
-            messages = consumer.consume(RECORDS_PER_READ, timeout=POLL_S)
-            if messages:
-                answered_at = time.monotonic()
-            elif time.monotonic() - answered_at > READ_TIMEOUT_S:
-                raise UserFacingError(
-                    f"the broker at {settings.kafka_bootstrap_servers} has sent nothing of the "
-                    f"topic {name} for {READ_TIMEOUT_S:.0f} s: see whether it runs."
-                )
-            for message in messages:
-                number, error = message.partition() or 0, message.error()
-                if error is None:
-                    place = number, message.offset() or 0, message.timestamp()[1]
-                    yield TopicRecord(*place, message.value() or b"")
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    unread.discard(number)
+        for message in read_to_end(servers, settings.topic(topic)):
+            place = message.partition() or 0, message.offset() or 0, message.timestamp()[1]
+            yield TopicRecord(*place, message.value() or b"")
     except KafkaException as error:
         raise UserFacingError(
-            f"no broker answers at {settings.kafka_bootstrap_servers}: {error.args[0].str()}."
+            f"no broker answers at {servers}: {error.args[0].str()}; see whether it runs."
         ) from None
-    finally:
-        consumer.close()
 
 
 def _summary(runs: Sequence[LedgerRun], contents: Sequence[TopicContents], start_ms: int) -> Row:

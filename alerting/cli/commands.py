@@ -4,8 +4,9 @@ import getpass
 import uuid
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
+from broker.topics import append
 from events.catalog import RuleName
 from events.cli import UserFacingError
 from events.records import AlertCommand, Command, Severity, encode
@@ -49,32 +50,13 @@ def _user() -> str:
 
 def publish(config: Settings, commands: Sequence[AlertCommand]) -> None:
     """Publish commands; raise `UserFacingError` unless the broker acknowledges all of them."""
-    failed: list[str] = []
-    producer = Producer(
-        {
-            "bootstrap.servers": config.kafka_bootstrap_servers,
-            "partitioner": "murmur2_random",  # Java's, so a subject's records share a partition
-            "acks": "all",
-            "enable.idempotence": True,
-            "message.timeout.ms": SEND_SECONDS * 1000,
-            "log_level": 0,
-        }
-    )
+    servers = config.kafka_bootstrap_servers
+    records = [(command.subject.encode(), encode(command)) for command in commands]
     try:
-        for command in commands:
-            producer.produce(
-                config.topic(ALERT_COMMANDS),
-                key=command.subject.encode(),
-                value=encode(command),
-                on_delivery=lambda error, _: failed.append(error.str()) if error else None,
-            )
-        unsent = producer.flush(SEND_SECONDS + 5)
-    except (KafkaException, BufferError) as error:
-        raise UserFacingError(f"the command could not be sent ({error}): try again.") from None
-    if failed or unsent:
+        append(servers, config.topic(ALERT_COMMANDS), records, SEND_SECONDS)
+    except KafkaException as error:
         raise UserFacingError(
-            f"the broker at {config.kafka_bootstrap_servers} did not accept the command "
-            f"({failed[0] if failed else 'no answer'}): start it (`python -m broker up`), create "
-            "the topics (`python -m broker topics`), or check KAFKA_BOOTSTRAP_SERVERS and "
-            "TOPIC_PREFIX."
-        )
+            f"the broker at {servers} did not accept the command ({error.args[0].str()}): start it "
+            "(`python -m broker up`), create the topics (`python -m broker topics`), or check "
+            "KAFKA_BOOTSTRAP_SERVERS and TOPIC_PREFIX."
+        ) from None

@@ -10,19 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from alerting.incidents import outbox
 from alerting.notifications.outbox import BUSY_TIMEOUT_S
+from broker.topics import read_to_end
 from events.catalog import RULES
 from events.times import now_ms
 
@@ -198,34 +191,10 @@ class IncidentTopic:
 
     def _read_keys(self) -> list[outbox.Key]:
         """Return the keys in the topic, without those that were removed."""
-        present: dict[bytes, bool] = {}
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "group.id": "alerting",  # never joined, but the client requires one
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "log_level": 0,
-            }
-        )
-        with closing(consumer):
-            found = consumer.list_topics(self._topic, timeout=SEND_SECONDS).topics[self._topic]
-            unread = set(found.partitions)
-            consumer.assign(
-                [TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in unread]
-            )
-            while unread:
-                messages = consumer.consume(1000, timeout=SEND_SECONDS)
-                if not messages:
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-                for message in messages:
-                    error = message.error()
-                    if error is None:
-                        present[message.key() or b""] = message.value() is not None
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        unread.discard(message.partition())
-                    else:
-                        raise KafkaException(error)
+        present = {
+            message.key() or b"": message.value() is not None
+            for message in read_to_end(self._bootstrap, self._topic, SEND_SECONDS)
+        }
         keys = (
             key.decode("utf-8", "replace").split("|", 1) for key, is_in in present.items() if is_in
         )

@@ -2,19 +2,17 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from confluent_kafka import TopicPartition
 
+from broker.topics import read_to_end
 from events.times import to_ms
 from events.topics import Topic
-from loadtest.measure.collect import consumer
 from loadtest.measure.latency_attribution import TriggerRecords
 
-BATCH_SIZE = 20_000
 NEVER = -1
 """The scheduled time of records without one: flush records, and records of a catch-up."""
 
@@ -44,8 +42,9 @@ def read_inputs(
     inputs = Inputs()
     for topic in topics:
         decoder = msgspec.json.Decoder(topic.record)
-        for append_ms, value in _records(servers, prefix + topic.name):
-            record = _decoded(decoder, value) if triggers else None
+        for message in read_to_end(servers, prefix + topic.name):
+            append_ms = message.timestamp()[1]
+            record = _decoded(decoder, message.value() or b"") if triggers else None
             text = getattr(record, "scheduled_time", None)
             scheduled_ms = NEVER if text is None else to_ms(text)
             inputs.scheduled_ms.append(scheduled_ms)
@@ -61,18 +60,3 @@ def _decoded(decoder: "msgspec.json.Decoder[Any]", value: bytes) -> Any:
         return decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None  # a dead letter
-
-
-def _records(servers: str, topic: str) -> Iterator[tuple[int, bytes]]:
-    """Yield append time and value of a topic's records, each partition in order."""
-    reader = consumer(servers, [topic])
-    try:
-        parts = [TopicPartition(topic, part.partition) for part in reader.assignment()]
-        remaining = sum(reader.get_watermark_offsets(part)[1] for part in parts)
-        while remaining > 0:
-            for message in reader.consume(min(BATCH_SIZE, remaining), timeout=1):
-                if not message.error():
-                    remaining -= 1
-                    yield message.timestamp()[1], message.value() or b""
-    finally:
-        reader.close()

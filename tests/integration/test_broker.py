@@ -11,12 +11,20 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from confluent_kafka import KafkaException
 from kafka import KafkaConsumer
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from broker import server
 from broker.server import RunningBroker
-from broker.topics import admin_client, cluster_id, create_topics, partition_counts
+from broker.topics import (
+    admin_client,
+    append,
+    cluster_id,
+    create_topics,
+    partition_counts,
+    read_to_end,
+)
 from events.topics import ALL, DEAD_LETTERS, INCIDENTS, RACK_READINGS
 from tests.support import ROOT, Kafka, eventually, free_port, kill, program, run
 
@@ -47,6 +55,27 @@ def test_what_is_sent_can_be_read_back_in_order(topics: Kafka) -> None:
         of_rack = [r for r in records if r.key == f"rack-{rack}".encode()]
         assert len({r.partition for r in of_rack}) == 1
         assert [int(r.value or b"") for r in of_rack] == list(range(rack, 1000, 7))
+
+
+def test_a_topic_is_read_to_its_end_and_what_cannot_be_read_or_appended_is_an_error(
+    topics: Kafka,
+) -> None:
+    server, topic = topics.bootstrap, topics.name(RACK_READINGS)
+    sent = [(f"rack-{n % 7}".encode(), str(n).encode()) for n in range(100)]
+    append(server, topic, sent, timeout_s=10)
+    records = [(r.key(), r.value(), r.partition()) for r in read_to_end(server, topic)]
+    assert sorted(records) == sorted(
+        (r.key, r.value, r.partition) for r in topics.read_all(RACK_READINGS)
+    )
+    for rack in range(7):
+        numbers = [int(value or b"") for key, value, _ in records if key == f"rack-{rack}".encode()]
+        assert numbers == list(range(rack, 100, 7))
+    assert list(read_to_end(server, topics.name(DEAD_LETTERS))) == []
+    for at, name in ((server, f"{topic}-of-nobody"), ("localhost:1", topic)):
+        with pytest.raises(KafkaException):
+            next(read_to_end(at, name, timeout_s=2))
+    with pytest.raises(KafkaException):
+        append("localhost:1", topic, sent, timeout_s=1)
 
 
 def test_the_containers_health_check_needs_an_answer(broker: RunningBroker) -> None:
