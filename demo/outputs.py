@@ -1,9 +1,8 @@
-"""Read the truth files, and what came out: alerting's log and database, and the jobs' topics."""
+"""Read what came out: alerting's log and database, and the jobs' topics."""
 
 import sqlite3
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
@@ -11,7 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 from alerting.store import Counts, read_alerts, read_counts
 from demo.clickstream import TOPICS
 from demo.comparison import Row
-from demo.verdict import Actual, Truth
+from demo.verdict import Actual
 from events.settings import Settings
 from events.topics import (
     ACTION_COUNTS,
@@ -34,21 +33,6 @@ FETCH_BYTES, FETCH_WAIT_MS = 1 << 20, 500
 """The broker answers a fetch when it has so many bytes, or after so many milliseconds."""
 READ_TO_END_S = 30.0
 """How long to read what the topics hold: so much only if the broker does not answer."""
-
-
-def read_truth(path: Path) -> Truth:
-    """Read a truth file of racks."""
-    rows: dict[str, list[Row]] = {}
-    for row in _json_lines(path.read_bytes()):
-        rows.setdefault(row["kind"], []).append(row)
-    (summary,) = rows["summary"]
-    return Truth(
-        summary,
-        rows.get("alert", []),
-        rows.get("dead-letter", []),
-        rows.get("window", []),
-        signal_statistics=rows.get("signal-statistic", []),
-    )
 
 
 class Outputs:
@@ -190,8 +174,4 @@ def read_json_lines(path: Path) -> list[Row]:
     """Return the lines of a file that is being written; none if there is no file yet."""
     # A line that is being written has no end yet.
     text = path.read_bytes() if path.exists() else b""
-    return list(_json_lines(text.rpartition(b"\n")[0]))
-
-
-def _json_lines(data: bytes) -> list[dict[str, Any]]:
-    return [msgspec.json.decode(line) for line in data.splitlines() if line]
+    return [msgspec.json.decode(line) for line in text.rpartition(b"\n")[0].splitlines() if line]

@@ -1,4 +1,4 @@
-"""A demo as a process beside the test, with every process that it starts."""
+"""Run a demo as a process beside the test, and read what demos and producers write."""
 
 import os
 import re
@@ -13,6 +13,9 @@ from typing import Any
 import msgspec
 import psutil
 
+from demo.comparison import Row
+from demo.outputs import read_json_lines
+from demo.verdict import Truth
 from events import settings
 from events.catalog import RULES
 from tests.support import ROOT, eventually, free_port
@@ -86,6 +89,21 @@ class RunningDemo:
     def survivors(self) -> list[psutil.Process]:
         """Return the processes that it started and that still run."""
         return [process for process in self.started if _runs(process)]
+
+
+def read_truth(path: Path) -> Truth:
+    """Read the truth file of a run that sent readings only."""
+    rows: dict[str, list[Row]] = {}
+    for row in read_json_lines(path):
+        rows.setdefault(row["kind"], []).append(row)
+    (summary,) = rows["summary"]
+    return Truth(
+        summary,
+        rows.get("alert", []),
+        rows.get("dead-letter", []),
+        rows.get("window", []),
+        signal_statistics=rows.get("signal-statistic", []),
+    )
 
 
 def alerts_in(text: str) -> list[dict[str, Any]]:

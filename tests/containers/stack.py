@@ -12,10 +12,10 @@ from typing import Any
 from testcontainers.compose import DockerCompose
 
 from demo.comparison import Comparison, Row
-from demo.outputs import read_truth
 from demo.verdict import Truth, compare_alerts
 from events.catalog import RULES
 from producer.expected.rack_alerts import DEFAULT_RULES
+from tests.demo import read_truth
 from tests.support import ROOT, Kafka, eventually, free_port
 
 THREE_BROKERS = {

@@ -12,9 +12,9 @@ from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from broker.topics import create_topics
 from demo.comparison import Row
-from demo.outputs import read_truth
 from demo.verdict import compare_alerts, compare_dead_letters
 from events.topics import DEAD_LETTERS
+from tests.demo import read_truth
 from tests.support import ROOT, Kafka, free_port, run
 
 pytestmark = pytest.mark.full

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from demo.outputs import read_truth
 from events.topics import DEAD_LETTERS
+from tests.demo import read_truth
 from tests.spark.rack_histories import alerts_by_id
 from tests.support import Kafka, run
 
