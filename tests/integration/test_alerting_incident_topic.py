@@ -20,6 +20,8 @@ from events.topics import ALERT_COMMANDS, ALERTS, INCIDENTS
 from tests.builders import new_alert, new_command
 from tests.support import Kafka, above, equal_to, eventually, free_port, kill, program, run
 
+pytestmark = pytest.mark.full
+
 Row = dict[str, Any]
 AT_ONCE = ("--group-wait=0", "--group-interval=0.2", "--flap-changes=4")
 DAY_MS = 24 * 3_600_000
@@ -166,7 +168,6 @@ def test_changes_are_published_and_keys_of_another_database_are_removed(
     assert len(topics.read_all(INCIDENTS)) == count, "nothing has changed"
 
 
-@pytest.mark.full
 def test_the_topic_is_what_list_shows_after_kills_at_any_moment(
     topics: Kafka, tmp_path: Path
 ) -> None:
@@ -193,7 +194,6 @@ def test_the_topic_is_what_list_shows_after_kills_at_any_moment(
     assert any(row["flapping"] for row in found.values())
 
 
-@pytest.mark.full
 def test_a_silence_that_ends_while_the_broker_is_away_is_published_when_it_is_back(
     tmp_path: Path,
 ) -> None:
@@ -241,7 +241,6 @@ def test_a_silence_that_ends_while_the_broker_is_away_is_published_when_it_is_ba
         running.stop()
 
 
-@pytest.mark.full
 def test_a_missing_topic_ends_in_a_sentence(topics: Kafka, tmp_path: Path) -> None:
     admin = KafkaAdminClient(bootstrap_servers=topics.bootstrap)
     admin.delete_topics([topics.name(INCIDENTS)])

@@ -3,6 +3,7 @@
 from pathlib import Path
 from random import Random
 
+import pytest
 from pyspark.sql import SparkSession
 
 from events.records import RackReading
@@ -45,6 +46,7 @@ def test_lost_signal_gives_the_alerts_of_the_oracle(spark: SparkSession, tmp_pat
     assert_expected(found, due, 30)
 
 
+@pytest.mark.full
 def test_a_watermark_a_millisecond_before_the_end_of_a_window_loses_no_alert(
     spark: SparkSession, tmp_path: Path
 ) -> None:
