@@ -6,6 +6,7 @@ each key is looked at, a few times a second: in Real-time Mode each reading upda
 """
 
 import queue
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -87,7 +88,10 @@ class _Newest:
         self._due_ms = 0
 
     def take_if_due(self, at_ms: int) -> list[Message]:
-        """Return and forget the records, unless few wait and others were taken too recently."""
+        """Return and forget the records, unless few wait and others were taken too recently.
+
+        `at_ms` is of a clock that never steps back.
+        """
         if at_ms < self._due_ms and len(self.by_key) < MAX_PENDING_KEYS:
             return []
         self._due_ms = at_ms + max(MIN_INTERVAL_MS, 1000 * len(self.by_key) // KEYS_PER_SECOND)
@@ -163,7 +167,7 @@ class Feed:
                         newest[topic].by_key[message.key()] = message
                     else:
                         by_topic[topic].append(message)
-                at_ms = now_ms()
+                at_ms = time.monotonic_ns() // 1_000_000  # the wall clock may step back
                 for topic, waiting in newest.items():
                     if messages := waiting.take_if_due(at_ms):
                         by_topic[topic] = messages

@@ -82,6 +82,8 @@ class Racks:
                         threshold_c=rack.threshold_c,
                     )
                 )
+            else:
+                self._leave_out(rack.rack_id)
 
     def apply(self, records: Iterable[Received], version: int) -> None:
         """Take readings; a rack that they change gets the version."""
@@ -106,8 +108,7 @@ class Racks:
 
     def _new_rack(self, reading: _Reading) -> Rack | None:
         if len(self._racks) >= MAX_RACKS:
-            if len(self._left_out) < MAX_LEFT_OUT:
-                self._left_out.add(hash(reading.rack_id))
+            self._leave_out(reading.rack_id)
             return None
         rules = sorted(self._rules_by_subject.get(reading.rack_id, ()))
         rack = self._racks[reading.rack_id] = Rack(
@@ -121,6 +122,10 @@ class Racks:
             )
         )
         return rack
+
+    def _leave_out(self, rack_id: str) -> None:
+        if len(self._left_out) < MAX_LEFT_OUT:
+            self._left_out.add(hash(rack_id))
 
     def set_rule(self, subject: str, rule: str, *, is_open: bool, version: int) -> None:
         """Take whether a subject, a rack or not, has an open incident of a rule."""

@@ -10,7 +10,8 @@ class _Section:
     __slots__ = ("is_dirty", "published_ms", "version")
 
     def __init__(self) -> None:
-        self.version, self.is_dirty, self.published_ms = 1, False, 0
+        self.version, self.is_dirty = 1, False
+        self.published_ms: int | None = None
 
 
 class Sections:
@@ -23,13 +24,18 @@ class Sections:
         """Note that a section has changed."""
         self._sections[name].is_dirty = True
 
-    def publish(self, version: int, now_ms: int) -> int:
-        """Give each section that is due a version of its own; return the newest version."""
+    def publish(self, version: int, at_ms: int) -> int:
+        """Give each section that is due a version of its own; return the newest version.
+
+        `at_ms` is of a clock that never steps back.
+        """
         for section in self._sections.values():
-            if section.is_dirty and now_ms - section.published_ms >= SECTION_INTERVAL_MS:
+            last_ms = section.published_ms
+            is_due = last_ms is None or at_ms - last_ms >= SECTION_INTERVAL_MS
+            if section.is_dirty and is_due:
                 version += 1
                 section.version, section.is_dirty = version, False
-                section.published_ms = now_ms
+                section.published_ms = at_ms
         return version
 
     def changed_since(self, version: int) -> Iterator[str]:

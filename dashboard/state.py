@@ -153,9 +153,12 @@ class State:
         self.pipeline.set_alerting(alerting)
         self._sections.mark("pipeline")
 
-    def publish_sections(self, now_ms: int) -> None:
-        """Give each changed section a new version, unless its last one is too recent."""
-        self.version = self._sections.publish(self.version, now_ms)
+    def publish_sections(self, at_ms: int) -> None:
+        """Give each changed section a new version, unless its last one is too recent.
+
+        `at_ms` is of a clock that never steps back.
+        """
+        self.version = self._sections.publish(self.version, at_ms)
 
     def _apply_windows(self, records: Iterable[Received]) -> None:
         if self._windows.apply(records):

@@ -16,10 +16,11 @@ from dashboard.hub import Hub
 from dashboard.run_command import listen, serve
 from dashboard.state import State
 from events.cli import UserFacingError
+from events.records import encode
 from events.settings import Settings
 from events.times import now_ms
 from events.topics import ALERTS, INCIDENTS, RACK_READINGS
-from tests.builders import T0
+from tests.builders import T0, reading
 
 
 class FakeAdmin:
@@ -90,6 +91,42 @@ def test_incidents_are_read_from_the_start_and_the_end_of_other_outputs() -> Non
     starts = {each.topic: each.offset for each in feed._new_partitions.get_nowait()}
     # An incident that nobody has changed for long is the first record of a compacted topic.
     assert starts == {ALERTS.name: 250_000, INCIDENTS.name: 0, RACK_READINGS.name: 448_000}
+
+
+def test_the_page_follows_when_the_wall_clock_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = State("broker:9092", [], T0)
+    feed = Feed(Settings(_env_file=None, topic_prefix=""), Hub(state), lambda: None)
+    readings = [encode(reading(number, 20.0 + number)) for number in range(3)]
+    wall_ms = iter(range(T0, 0, -3_600_000))
+    clock_ns = iter(range(0, 10**12, 2 * 10**9))
+
+    class FakeConsumer:
+        def __init__(self, _: object) -> None:
+            self.waiting = [
+                SimpleNamespace(
+                    topic=lambda: RACK_READINGS.name,
+                    key=lambda: b"rack",
+                    value=lambda value=value: value,
+                    error=lambda: None,
+                    timestamp=lambda: (1, T0),
+                )
+                for value in readings
+            ]
+
+        def consume(self, *_: object, **__: object) -> list[SimpleNamespace]:
+            if len(self.waiting) == 1:
+                feed._end.set()
+            return [self.waiting.pop(0)]
+
+        def close(self) -> None:
+            """Do nothing."""
+
+    monkeypatch.setattr("dashboard.feed.Consumer", FakeConsumer)
+    monkeypatch.setattr("dashboard.feed.now_ms", lambda: next(wall_ms))
+    monkeypatch.setattr("dashboard.feed.time.monotonic_ns", lambda: next(clock_ns))
+    feed._consume()
+    (rack,) = state.update_since(0, T0).racks or ()
+    assert rack.temperature_c == 22.0
 
 
 @pytest.mark.parametrize("thread", ["_consume", "_watch"])

@@ -370,6 +370,16 @@ def test_more_racks_than_fit_are_counted_and_not_kept(monkeypatch: pytest.Monkey
     assert snapshot.limits.racks_left_out == 2
 
 
+def test_racks_of_the_inventory_that_do_not_fit_are_counted_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(racks_module, "MAX_RACKS", 3)
+    snapshot = new_state(*(f"rack-{number}" for number in range(5))).update_since(0, T0)
+    assert len(changed_racks(snapshot)) == 3
+    assert isinstance(snapshot.limits, LimitsView)
+    assert snapshot.limits.racks_left_out == 2
+
+
 def test_an_alert_that_comes_again_counts_once() -> None:
     state = new_state()
     values = [alert_value(1), alert_value(2), alert_value(1), alert_value(3, rule="weak-signal")]
