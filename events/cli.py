@@ -48,3 +48,19 @@ def handle_end(handler: Callable[[int, FrameType | None], None]) -> None:
     for number in END_SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+def unwind_at_end() -> None:
+    """Let each of `END_SIGNALS` unwind the program, so that it stops what it has started.
+
+    The first signal raises `KeyboardInterrupt` or `SystemExit`; further ones are ignored.
+    """
+    handle_end(_unwind)
+
+
+def _unwind(number: int, _frame: FrameType | None) -> None:
+    for each in END_SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)

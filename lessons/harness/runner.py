@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from events.cli import unwind_at_end
 from events.settings import Settings
 from jars.java import QUICK_JAVA
 from lessons.harness.broker import LazyBroker, lazy_broker
@@ -45,7 +46,10 @@ def run_lessons(
     """Run lessons, print their output, and return the names of those that differ or fail.
 
     With `keep` their folders stay. With `accept` the output is stored as the expected one.
+
+    Signals that end the program unwind it from here on, as the broker would outlive it.
     """
+    unwind_at_end()
     home = settings.rackstream_home / "lessons"
     home.mkdir(parents=True, exist_ok=True)
     different = []

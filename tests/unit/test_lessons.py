@@ -1,19 +1,44 @@
 """Every lesson has its page, data, expected output and explanation."""
 
+import os
 import re
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from events.cli import END_SIGNALS
+from events.settings import Settings
 from lessons.__main__ import app
-from lessons.harness import catalogue, pages
+from lessons.harness import catalogue, pages, runner
+from lessons.harness.broker import LazyBroker
 from lessons.harness.catalogue import LESSONS, NAMES, Lesson, load
 from lessons.harness.runner import difference_from_expected
 
 LONGEST = 110
 """Most lines of a lesson, docstring included."""
+
+
+@pytest.mark.parametrize("number", END_SIGNALS)
+def test_a_signal_that_ends_the_program_stops_the_broker_and_leaves_no_files(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = list[bool]()
+    monkeypatch.setattr(LazyBroker, "stop", lambda _: stopped.append(True))
+    monkeypatch.setattr(runner, "_session", lambda *_: os.kill(os.getpid(), number))
+    handlers = {each: signal.signal(each, signal.default_int_handler) for each in END_SIGNALS}
+    try:
+        with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else SystemExit):
+            runner.run_lessons(
+                [], Settings(rackstream_home=tmp_path), keep=False, accept=False, echo=print
+            )
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+    assert stopped == [True]
+    assert list((tmp_path / "lessons").iterdir()) == []
 
 
 def test_every_module_is_in_a_chapter_and_every_chapter_lists_modules() -> None:
