@@ -45,7 +45,8 @@ JVM_ERROR_LINES = 3
 """An output of so few lines is a JVM that did not start: all of it is the reason."""
 
 HEADER = "# Written by python -m broker at each start: changes made here are lost."
-OWN_FILES = ("server.properties", "process.json", "broker.log", "broker.log.1", "log", "log.new")
+OWN_FILES = ("process.json", "broker.log", "broker.log.1", "log", "log.new", "server.properties")
+"""The last one shows that a folder is a broker's, as long as there are others."""
 
 
 @dataclass(frozen=True, slots=True)

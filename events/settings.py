@@ -51,6 +51,13 @@ class Settings(JarsSettings):
         description="Serve Prometheus metrics on this port; empty: none.",
     )
 
+    @field_validator("kafka_bootstrap_servers")
+    @classmethod
+    def _ports_exist(cls, servers: str) -> str:
+        if not all(0 < int(server.rpartition(":")[2]) < 65_536 for server in servers.split(",")):
+            raise ValueError("a port is a number from 1 to 65535")
+        return servers
+
     @field_validator("metrics_port", mode="before")
     @classmethod
     def _empty_is_none(cls, value: object) -> object:

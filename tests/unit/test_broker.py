@@ -83,6 +83,24 @@ def test_fresh_removes_the_brokers_files_and_no_others(tmp_path: Path) -> None:
     assert [p.name for p in folder.iterdir()] == ["notes.txt"]
 
 
+def test_a_wipe_that_was_interrupted_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = broker_folder(tmp_path / "kafka", {})
+    (folder / "log").mkdir()
+
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            server._wipe(folder)
+    server._check_ours(folder)
+    server._wipe(folder)
+    assert list(folder.iterdir()) == []
+
+
 def test_a_data_dir_that_is_a_file_ends_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "kafka").write_text("")
     with pytest.raises(UserFacingError, match="cannot be used"):

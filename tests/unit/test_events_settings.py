@@ -59,6 +59,8 @@ def test_the_prefix_precedes_a_topics_name_literally(monkeypatch: pytest.MonkeyP
         ("KAFKA_BOOTSTRAP_SERVERS", "localhost"),
         ("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092,"),
         ("KAFKA_BOOTSTRAP_SERVERS", ""),
+        ("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092,localhost:65536"),
+        ("KAFKA_BOOTSTRAP_SERVERS", "localhost:0"),
         ("TOPIC_PREFIX", "with blank-"),
         ("TOPIC_PREFIX", "a/b"),
         ("TOPIC_PREFIX", "p" * 201),
