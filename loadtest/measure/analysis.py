@@ -85,6 +85,8 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
     delays = window_delays(raw, deadlines, begin_ms, end_ms)
     total_per_s, warm_per_s = _throughput(point, raw, batches)
     sampled_ms = _catch_up_interval(point, raw, batches) if settings.count else (begin_ms, end_ms)
+    sampled_s = (sampled_ms[0] / 1000, sampled_ms[1] / 1000)
+    jobs_mib = sampler.max_jobs_mib(raw.samples, *sampled_s)
     first_s = throughput.first_batch_seconds(batches, [raw.started_ms, raw.restarted_ms])
     seen = sum(begin_ms <= output.seen_ms < end_ms for output in raw.outputs)
     appended = np.asarray(raw.inputs.append_ms)
@@ -128,10 +130,9 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
         recovery_s=first_s[1],
         processes={
             name: Process(cpu_percent=round(cpu, 1), rss_mib=round(rss, 1))
-            for name, (cpu, rss) in sampler.mean_and_max(
-                raw.samples, *(moment_ms / 1000 for moment_ms in sampled_ms)
-            ).items()
+            for name, (cpu, rss) in sampler.mean_and_max(raw.samples, *sampled_s).items()
         },
+        jobs_mib=None if jobs_mib is None else round(jobs_mib, 1),
         batches=spark_batches.summarize(warm),
         checkpoint_mib=round(raw.checkpoint_bytes / MIB, 1),
         folder=point.folder,

@@ -17,7 +17,7 @@ class Process(Struct, kw_only=True, frozen=True):
     """CPU and memory of one program during the measurement; in a catch-up until its last output."""
 
     cpu_percent: float
-    """Mean, in percent of one processor."""
+    """Mean over the whole interval, in percent of one processor."""
     rss_mib: float
     """The highest value."""
 
@@ -78,6 +78,8 @@ class PointResult(Struct, kw_only=True, frozen=True):
     recovery_s: float | None = None
     """The same for the restart after a kill, with the state at that time."""
     processes: dict[str, Process] = {}
+    jobs_mib: float | None = None
+    """The highest memory of the jobs, Python and JVM together at one moment."""
     batches: Batches | None = None
     checkpoint_mib: float = 0.0
     folder: str = ""

@@ -138,12 +138,28 @@ def _busy_s() -> float:
 def mean_and_max(
     rows: Sequence[tuple[float, str, float, float]], begin_s: float, end_s: float
 ) -> Mapping[str, tuple[float, float]]:
-    """Return each program's mean CPU percent and highest resident MiB in an interval."""
+    """Return each program's mean CPU percent and highest resident MiB in an interval.
+
+    The mean is over the whole interval: a program used no CPU while it did not run.
+    """
+    moments: set[float] = set()
     by_name: dict[str, list[tuple[float, float]]] = {}
     for at, name, cpu, rss in rows:
         if begin_s <= at <= end_s:
+            moments.add(at)
             by_name.setdefault(name, []).append((cpu, rss))
     return {
-        name: (sum(cpu for cpu, _ in used) / len(used), max(rss for _, rss in used))
+        name: (sum(cpu for cpu, _ in used) / len(moments), max(rss for _, rss in used))
         for name, used in by_name.items()
     }
+
+
+def max_jobs_mib(
+    rows: Sequence[tuple[float, str, float, float]], begin_s: float, end_s: float
+) -> float | None:
+    """Return the highest resident MiB of all processes of the jobs together at one moment."""
+    together: dict[float, float] = {}
+    for at, name, _, rss in rows:
+        if begin_s <= at <= end_s and name.startswith("jobs"):
+            together[at] = together.get(at, 0.0) + rss
+    return max(together.values(), default=None)

@@ -40,7 +40,7 @@ METRICS: dict[str, Callable[[PointResult], float | None]] = {
     "recovery s": lambda p: p.recovery_s,
     "batch p50 ms": lambda p: p.batches.p50_ms if p.batches else None,
     "state MiB": lambda p: (p.batches.state_mib or None) if p.batches else None,  # 0: not reported
-    "jobs MiB": lambda p: jobs_mib(p) if p.jobs and p.processes else None,
+    "jobs MiB": lambda p: p.jobs_mib,
     "checkpoint MiB": lambda p: p.checkpoint_mib or None,
     "jobs CPU %": lambda p: jobs_cpu(p) if p.jobs and p.processes else None,
 }
@@ -153,8 +153,3 @@ def jobs_cpu(point: PointResult) -> float:
     return sum(
         used.cpu_percent for name, used in point.processes.items() if name.startswith("jobs")
     )
-
-
-def jobs_mib(point: PointResult) -> float:
-    """Return the highest memory of the jobs, Python and JVM together, in MiB."""
-    return sum(used.rss_mib for name, used in point.processes.items() if name.startswith("jobs"))

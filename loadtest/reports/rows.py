@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loadtest.measure.latency import Percentiles
 from loadtest.measure.result import PointResult
-from loadtest.reports.compare import jobs_cpu, jobs_mib, number
+from loadtest.reports.compare import jobs_cpu, number
 
 LATENCY = ("p50", "p95", "p99", "p99.9", "max")
 INVALID = "INVALID"
@@ -106,7 +106,7 @@ def _load_cells(point: PointResult) -> list[str]:
             ]
         ),
         number(jobs_cpu(point)) if point.processes else "",
-        number(jobs_mib(point)) if point.processes else "",
+        number(point.jobs_mib),
         number(point.checkpoint_mib),
         "; ".join(point.missed_targets),
     ]

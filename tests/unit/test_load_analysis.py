@@ -22,7 +22,7 @@ from loadtest.measure.collect import Output
 from loadtest.measure.inputs import Inputs
 from loadtest.measure.latency import percentiles
 from loadtest.measure.latency_attribution import trigger_keys
-from loadtest.measure.sampler import mean_and_max, process_tree_usage
+from loadtest.measure.sampler import max_jobs_mib, mean_and_max, process_tree_usage
 from loadtest.plan import Gates, Point, PointSettings, Trigger
 from loadtest.resources import Resources, estimate, shortage
 
@@ -100,6 +100,7 @@ def test_only_outputs_of_records_scheduled_after_the_warm_up_are_measured() -> N
     assert result.lag_slope == pytest.approx(0, abs=0.01)
     assert result.processes["jobs (JVM)"].cpu_percent == 100
     assert result.processes["jobs (JVM)"].rss_mib == 1000
+    assert result.jobs_mib == 1000
 
 
 def test_growing_latencies_are_a_growing_lag() -> None:
@@ -275,7 +276,30 @@ def test_samples_of_an_interval_give_mean_cpu_and_highest_memory() -> None:
         (2.0, "b", 1.0, 1.0),
         (9.0, "a", 99.0, 99.0),
     ]
-    assert mean_and_max(rows, 1.0, 3.0) == {"a": (20.0, 5.0), "b": (1.0, 1.0)}
+    assert mean_and_max(rows, 1.0, 3.0) == {"a": (20.0, 5.0), "b": (0.5, 1.0)}
+
+
+def test_a_program_that_runs_for_a_part_of_the_interval_counts_as_idle_for_the_rest() -> None:
+    rows = [(s, "jobs (JVM)", 40.0, 900.0) for s in range(60)]
+    rows += [(s, "jobs (Python workers)", 90.0, 300.0) for s in range(15, 60)]
+    found = mean_and_max(rows, 0.0, 60.0)
+    assert {name: cpu for name, (cpu, _) in found.items()} == {
+        "jobs (JVM)": 40.0,
+        "jobs (Python workers)": 67.5,
+    }
+
+
+def test_the_jobs_memory_is_the_highest_of_all_their_processes_at_one_moment() -> None:
+    rows = [
+        (1.0, "jobs (JVM)", 0.0, 900.0),  # the workers' highest value comes later
+        (1.0, "jobs (Python workers)", 0.0, 100.0),
+        (2.0, "jobs (JVM)", 0.0, 500.0),
+        (2.0, "jobs (Python workers)", 0.0, 400.0),
+        (2.0, "broker", 0.0, 700.0),
+        (9.0, "jobs (JVM)", 0.0, 9999.0),
+    ]
+    assert max_jobs_mib(rows, 1.0, 3.0) == 1000
+    assert max_jobs_mib(rows[4:5], 1.0, 3.0) is None
 
 
 @pytest.mark.skipif(

@@ -106,7 +106,7 @@ def test_growing_costs_have_slopes(tmp_path: Path) -> None:
         msgspec.structs.replace(
             result(100, repeat=repeat, variant=f"{racks}"), racks=racks, checkpoint_mib=racks / 20,
             from_schedule=None, recovery_s=10 + repeat * 4,
-            processes={"jobs (JVM)": Process(cpu_percent=1, rss_mib=600 + repeat)},
+            jobs_mib=600 + repeat,
         )
         for racks in (100, 1000, 10_000) for repeat in (0, 1)
     ]  # fmt: skip
