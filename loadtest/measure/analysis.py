@@ -188,7 +188,8 @@ def latency_keys(
 def latencies_of(raw: RawData, deadlines: WindowDeadlines) -> tuple[list[Latency], int]:
     """Return the times of outputs with known triggers, and the number of repeated outputs.
 
-    Of a repeated output the first one counts.
+    Of a repeated output the first one counts. Alerts are recognised by their ids, since several
+    rules may alert on one reading; other outputs by the records that triggered them.
     """
     latencies, known, duplicates = [], set(), 0
     for output, row in zip(raw.outputs, raw.rows, strict=True):
@@ -196,10 +197,11 @@ def latencies_of(raw: RawData, deadlines: WindowDeadlines) -> tuple[list[Latency
         keys = latency_keys(deadlines, topic, row)
         if not keys:
             continue
-        if keys in known:
+        identity = row["alert_id"] if topic == ALERTS.name else keys
+        if identity in known:
             duplicates += 1
             continue
-        known.add(keys)
+        known.add(identity)
         times = [raw.trigger_times[key] for key in keys if key in raw.trigger_times]
         if len(times) == len(keys) and all(due != NEVER for due, _ in times):
             due, append = max(due for due, _ in times), max(append for _, append in times)

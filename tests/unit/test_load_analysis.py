@@ -120,6 +120,17 @@ def test_a_repeated_output_is_counted_and_not_measured() -> None:
     assert result.from_schedule.max == 10
 
 
+def test_two_rules_that_alert_on_one_reading_are_two_outputs() -> None:
+    outputs = [output(i, T0_MS + 100 * i, 10) for i in range(300)]
+    due_ms = T0_MS + 100 * 299
+    row = outputs[299][1] | {"alert_id": "of another rule", "rule": "y"}
+    later = Output((due_ms + 50) * 1_000_000, 0, 0, 300, due_ms + 50, msgspec.json.encode(row))
+    result = analyse(POINT, raw([*outputs, (later, row)], EVERY_10_MS), Gates()).result
+    assert result.duplicates == 0
+    assert result.from_schedule is not None
+    assert (result.from_schedule.count, result.from_schedule.max) == (201, 50)
+
+
 def test_a_producer_behind_schedule_makes_the_point_invalid() -> None:
     outputs = [output(i, T0_MS + 100 * i, 700) for i in range(300)]
     result = analyse(
