@@ -65,6 +65,7 @@ class PointResult(Struct, kw_only=True, frozen=True):
     """Growth of the lag, in records per second."""
     lag_source: str = ""
     late_per_s: float | None = None
+    """Records that were dropped as late; a catch-up has no rate of them."""
     schedule_lag: Percentiles | None = None
     """From scheduled time to append time."""
     max_schedule_lag_ms: float | None = None

@@ -223,6 +223,23 @@ def test_a_real_time_catch_ups_throughput_follows_from_its_output_times() -> Non
     assert result.warm_throughput_per_s == pytest.approx(2000 / 1, rel=0.01)
 
 
+def test_late_records_have_a_rate_only_under_load() -> None:
+    live = PointSettings(jobs=("overheating",), trigger="micro-batch", warm_up=10, duration=20)
+    data = raw([output(1, T0_MS + 15_000, 10)], [T0_MS, T0_MS + 15_000])
+    data.batches = {
+        "overheating": [
+            {
+                "runId": "a", "timestamp": "2026-11-21T06:26:15.000Z", "batchDuration": 1000,
+                "numInputRows": 2, "sources": [{"endOffset": {"t": {"0": 2}}}],
+                "stateOperators": STATE, "late_records": 40,
+            }
+        ]
+    }  # fmt: skip
+    assert analyse(Point("", 100.0, 0, live), data, Gates()).result.late_per_s == 2
+    catch_up = msgspec.structs.replace(live, count=2)
+    assert analyse(Point("", 0.0, 0, catch_up), data, Gates()).result.late_per_s is None
+
+
 @pytest.mark.parametrize("trigger", ["real-time", "micro-batch"])
 def test_a_catch_ups_cpu_is_that_of_its_work_without_the_wait_at_its_end(trigger: Trigger) -> None:
     point = Point("", 0.0, 0, PointSettings(jobs=("overheating",), trigger=trigger, count=3000))
