@@ -68,16 +68,18 @@ def rows(saved: SavedRun) -> list[str]:
     names = dict.fromkeys([*_SHOWN, *grown])
     for label in dict.fromkeys(point.label for point in saved.points):
         own = [point for point in saved.points if point.label == label]
+        valid = [point for point in own if point.valid]
         shown = [
             f"{name}: {interval(values[label][name])}"
             for name in names
             if name in values.get(label, {})
         ]
-        valid = f"{sum(point.valid for point in own)} of {len(own)}"
         missed = dict.fromkeys(target for point in own for target in point.missed_targets)
         shown += [f"TARGET MISSED: {target}" for target in missed]
-        measured = "; ".join(shown) or f"INVALID: {'; '.join(own[0].reasons)}"
-        found.append(f"| {saved.run.name} | {label} | {measured} | {valid} | {day} |")
+        if not shown:
+            shown = ["no figure" if valid else f"INVALID: {'; '.join(own[0].reasons)}"]
+        repeats = f"{len(valid)} of {len(own)}"
+        found.append(f"| {saved.run.name} | {label} | {'; '.join(shown)} | {repeats} | {day} |")
     if grown:
         slopes = "; ".join(f"{cost}: {slope(curve):.2f}" for cost, curve in grown.items())
         found.append(f"| {saved.run.name} | slopes over {work} | {slopes} | | {day} |")

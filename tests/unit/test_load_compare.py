@@ -125,6 +125,15 @@ def test_a_missed_target_is_in_the_row() -> None:
     assert "p99 ms: 10 (one repeat); TARGET MISSED: p99 10 ms, target 9 ms | 1 of 1 |" in row
 
 
+def test_a_valid_point_without_a_shown_figure_is_not_called_invalid() -> None:
+    first, second = (replace(point("x", 10, repeat), from_schedule=None) for repeat in (0, 1))
+    (row,) = performance.rows(saved(first, second))
+    assert row == "| a | x | no figure | 2 of 2 | 2026-11-21 |"
+    bad = replace(first, gates=[Gate("a gate", False, "so")])
+    (row,) = performance.rows(saved(bad, second))
+    assert row == "| a | x | no figure | 1 of 2 | 2026-11-21 |"
+
+
 def test_a_page_without_marks_for_rows_is_refused() -> None:
     with pytest.raises(UserFacingError, match="the page has no marks for rows"):
         performance.with_rows("# Words\n", "a", [])
