@@ -74,7 +74,7 @@ def rows(saved: SavedRun) -> list[str]:
             for name in names
             if name in values.get(label, {})
         ]
-        missed = dict.fromkeys(target for point in own for target in point.missed_targets)
+        missed = dict.fromkeys(target for point in valid for target in point.missed_targets)
         shown += [f"TARGET MISSED: {target}" for target in missed]
         if not shown:
             shown = ["no figure" if valid else f"INVALID: {'; '.join(own[0].reasons)}"]

@@ -125,6 +125,12 @@ def test_a_missed_target_is_in_the_row() -> None:
     assert "p99 ms: 10 (one repeat); TARGET MISSED: p99 10 ms, target 9 ms | 1 of 1 |" in row
 
 
+def test_an_invalid_points_row_has_its_reason_and_no_missed_target() -> None:
+    bad = replace(point("x", 10, passed=False), missed_targets=["p99 10 ms, target 9 ms"])
+    (row,) = performance.rows(saved(bad))
+    assert row == "| a | x | INVALID: a gate (so) | 0 of 1 | 2026-11-21 |"
+
+
 def test_a_valid_point_without_a_shown_figure_is_not_called_invalid() -> None:
     first, second = (replace(point("x", 10, repeat), from_schedule=None) for repeat in (0, 1))
     (row,) = performance.rows(saved(first, second))
