@@ -104,6 +104,7 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
         repeat=point.repeat,
         jobs=settings.jobs,
         trigger=settings.trigger,
+        engine=settings.engine,
         began=raw.began,
         gates=gates(findings, limits, settings.trigger),
         measured_ms=(begin_ms, end_ms),

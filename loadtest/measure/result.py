@@ -42,6 +42,7 @@ class PointResult(Struct, kw_only=True, frozen=True):
     repeat: int
     jobs: tuple[str, ...]
     trigger: str
+    engine: str = "spark"
     began: str
     """When the point began, in UTC."""
     gates: list[Gate]

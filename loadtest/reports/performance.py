@@ -6,7 +6,7 @@ from pathlib import Path
 from events.cli import UserFacingError
 from loadtest.measure.result import SavedRun
 from loadtest.reports.compare import figures, interval, number
-from loadtest.reports.growth import curves, slope
+from loadtest.reports.growth import growths, slope
 from loadtest.short import DESCRIPTION as SHORT_FORM
 
 BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
@@ -64,8 +64,8 @@ def rows(saved: SavedRun) -> list[str]:
         what = _capacity(saved, variant, rate) if rate else "the lowest rate was not sustained"
         found.append(f"| {saved.run.name} | {f'capacity {variant}'.strip()} | {what} | | {day} |")
     values = figures(saved.points)
-    work, grown = curves(saved.points)
-    names = dict.fromkeys([*_SHOWN, *grown])
+    grown = growths(saved.points)
+    names = dict.fromkeys([*_SHOWN, *(cost for each in grown for cost in each.curves)])
     for label in dict.fromkeys(point.label for point in saved.points):
         own = [point for point in saved.points if point.label == label]
         valid = [point for point in own if point.valid]
@@ -80,9 +80,10 @@ def rows(saved: SavedRun) -> list[str]:
             shown = ["no figure" if valid else f"INVALID: {'; '.join(own[0].reasons)}"]
         repeats = f"{len(valid)} of {len(own)}"
         found.append(f"| {saved.run.name} | {label} | {'; '.join(shown)} | {repeats} | {day} |")
-    if grown:
-        slopes = "; ".join(f"{cost}: {slope(curve):.2f}" for cost, curve in grown.items())
-        found.append(f"| {saved.run.name} | slopes over {work} | {slopes} | | {day} |")
+    for each in grown:
+        what = f"{each.label} slopes over {each.work}".strip()
+        slopes = "; ".join(f"{cost}: {slope(curve):.2f}" for cost, curve in each.curves.items())
+        found.append(f"| {saved.run.name} | {what} | {slopes} | | {day} |")
     return found
 
 

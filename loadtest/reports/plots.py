@@ -19,6 +19,7 @@ from loadtest.reports import growth
 WIDTH, HEIGHT, DPI = 8.0, 4.2, 110
 PLAIN_NUMBER = "{x:,.10g}"
 """The format of axis numbers: no powers of ten, and unrounded so that all ticks differ."""
+LINE_STYLES = ("-", "--", ":", "-.")
 MAX_ECDF_STEPS = 2000
 """An ECDF has at most this many steps, plus all steps of its tail."""
 
@@ -118,17 +119,21 @@ def _throughput(ax: Axes, points: Sequence[PointResult]) -> bool:
 
 def _growth(ax: Axes, points: Sequence[PointResult]) -> bool:
     """Draw each cost as a multiple of its first; proportional growth is a diagonal."""
-    work, curves = growth.curves(points)
-    for cost, curve in curves.items():
-        amounts, values = zip(*curve, strict=True)
-        ax.plot(
-            amounts,
-            np.divide(values, values[0]),
-            marker="o",
-            label=f"{cost}, slope {growth.slope(curve):.2f}",
-        )
+    found = growth.growths(points)
+    for number, each in enumerate(found):
+        for cost, curve in each.curves.items():
+            amounts, values = zip(*curve, strict=True)
+            ax.plot(
+                amounts,
+                np.divide(values, values[0]),
+                marker="o",
+                color=f"C{growth.COSTS.index(cost)}",
+                linestyle=LINE_STYLES[number % len(LINE_STYLES)],
+                label=f"{each.label} {cost}, slope {growth.slope(curve):.2f}".strip(),
+            )
+    work = ", ".join(dict.fromkeys(each.work for each in found))
     ax.set(xlabel=work, ylabel="multiple of the first point", xscale="log", yscale="log")
-    return bool(curves)
+    return bool(found)
 
 
 def _ecdf(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:

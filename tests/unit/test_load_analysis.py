@@ -103,6 +103,12 @@ def test_only_outputs_of_records_scheduled_after_the_warm_up_are_measured() -> N
     assert result.jobs_mib == 1000
 
 
+def test_a_result_names_its_jobs_trigger_and_engine() -> None:
+    point = Point("", 100.0, 0, PointSettings(jobs=("overheating",), engine="flink"))
+    result = analyse(point, raw([], EVERY_10_MS), Gates()).result
+    assert (result.jobs, result.trigger, result.engine) == (("overheating",), "real-time", "flink")
+
+
 def test_growing_latencies_are_a_growing_lag() -> None:
     # Each second outputs take 100 ms longer: at 100 records/s the lag grows by ten records.
     outputs = [output(i, T0_MS + 100 * i, 10 * i) for i in range(300)]

@@ -129,6 +129,40 @@ def test_growing_costs_have_slopes(tmp_path: Path) -> None:
     assert last.endswith("recovery s: 0.00; jobs MiB: 0.00; checkpoint MiB: 1.00 | | 2026-11-21 |")
 
 
+def test_costs_of_each_job_and_engine_have_curves_of_their_own(tmp_path: Path) -> None:
+    points = [
+        msgspec.structs.replace(
+            result(1, variant=f"{job}-{engine}-{racks}"),
+            jobs=(job,), engine=engine, racks=racks, from_schedule=None, jobs_mib=mib,
+        )
+        for job, engine, mibs in (
+            ("a", "spark", (100, 100)), ("b", "spark", (300, 3000)), ("b", "flink", (200, 20_000)),
+        )
+        for racks, mib in zip((10, 100), mibs, strict=True)
+    ]  # fmt: skip
+    other = msgspec.structs.replace(points[0], variant="c", label="c", jobs=("c",), folder="c")
+    folder = write_run(tmp_path / "run", *points, other)
+    write_report(folder)
+    with (folder / "growth.csv").open(encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [
+            ["racks", "jobs MiB"],
+            ["a spark 10", "100"], ["a spark 100", "100"], ["a spark slope", "0.00"],
+            ["b spark 10", "300"], ["b spark 100", "3,000"], ["b spark slope", "1.00"],
+            ["b flink 10", "200"], ["b flink 100", "20,000"], ["b flink slope", "2.00"],
+        ]  # fmt: skip
+    slopes = [row for row in rows(load(folder)) if "slopes" in row]
+    assert slopes == [
+        f"| x<y | {label} slopes over racks | jobs MiB: {slope} | | 2026-11-21 |"
+        for label, slope in (("a spark", "0.00"), ("b spark", "1.00"), ("b flink", "2.00"))
+    ]
+    axes = Figure().add_subplot()
+    assert plots._growth(axes, points)
+    assert [line.get_label() for line in axes.lines] == [
+        "a spark jobs MiB, slope 0.00", "b spark jobs MiB, slope 1.00",
+        "b flink jobs MiB, slope 2.00",
+    ]  # fmt: skip
+
+
 def bars(plot: Callable[[Axes], bool]) -> list[tuple[str, float, float]]:
     """Draw, and return each bar's label, start and length."""
     axes = Figure().add_subplot()
