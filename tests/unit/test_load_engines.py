@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from events.cli import UserFacingError
 from loadtest import commands, engines
 from loadtest.__main__ import capacity_command, run_command
 from loadtest.engines import ENGINES, JavaEngine, PythonEngine
+from loadtest.engines.python.rule import StateReading, add_reading
 from loadtest.measure.correctness import compare_outputs
 from loadtest.plan import PLANS, Engine, PointSettings, load_plan, variants
 
@@ -134,3 +135,21 @@ def test_dead_letters_are_not_expected_of_other_engines_than_spark() -> None:
         for engine in ("spark", "flink")
     }
     assert compared == {"spark": ["alerts", "dead letters"], "flink": ["alerts"]}
+
+
+def test_the_python_engines_rule_counts_three_distinct_readings_by_sequence() -> None:
+    # The state of an engine may come back from JSON, with lists for tuples.
+    last: Sequence[StateReading] = [[1, "b", "", 120.0], [2, "c", "", 120.0]]
+    states: list[bool | None] = []
+    for reading in (
+        (2, "c", "", 120.0),  # a copy of the last
+        (3, "d", "", 100.0),  # the third at the threshold
+        (1, "b", "", 120.0),  # a copy of the oldest
+        (0, "a", "", 20.0),  # older than the last three
+        (5, "f", "", 20.0),
+        (4, "e", "", 120.0),  # out of order, behind the cold one
+    ):
+        last, state = add_reading(last, reading, 100.0)
+        states.append(state)
+    assert states == [None, True, None, None, False, None]
+    assert [reading[1] for reading in last] == ["d", "e", "f"]

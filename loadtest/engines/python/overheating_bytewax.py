@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from bytewax.connectors.kafka import KafkaSink, KafkaSinkMessage, KafkaSource, K
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import StatefulSourcePartition
 from bytewax.recovery import init_db_dir
-from rule import CONSECUTIVE, DEFAULT_THRESHOLD_C, Reading, alert_of, is_warning, read_thresholds
+from rule import DEFAULT_THRESHOLD_C, Reading, add_reading, alert_of, read_thresholds
 
 STOP_TIMEOUT_S = 8.0
 """How long workers may take to stop: time for their last snapshot."""
@@ -58,28 +58,13 @@ StateReading = tuple[int, str, str, float, str]
 
 Fields: sequence, event_id, event_time, temperature_c, site_id.
 """
-Last = tuple[StateReading, ...]
+Last = Sequence[StateReading]
 """A rack's last distinct readings by sequence, at most three."""
 Packet = tuple[str, list[StateReading]]
 """A rack and its next readings in topic order."""
 Message = KafkaSourceMessage[bytes | None, bytes | None]
 Partition = StatefulSourcePartition[Message, int | None]
 Worker = subprocess.Popen[bytes]
-
-
-def add_reading(last: Last, reading: StateReading, threshold_c: float) -> tuple[Last, bool | None]:
-    """Return a rack's last three distinct readings after a new one, and the state if it changed.
-
-    In: the last three by sequence before it. The state is True in `WARNING`, which needs three
-    readings at or above the threshold, and False otherwise; None if it did not change.
-    """
-    if len(last) == CONSECUTIVE and reading[:2] <= last[0][:2]:
-        return last, None  # older than the last three, or a copy of the oldest
-    if any(reading[1] == other[1] for other in last):
-        return last, None
-    after = tuple(sorted((*last, reading))[-CONSECUTIVE:])
-    warning = is_warning(after, threshold_c)
-    return after, warning if warning != is_warning(last, threshold_c) else None
 
 
 def reader() -> Callable[[list[Message]], list[tuple[str, Packet]]]:
@@ -124,7 +109,7 @@ def rule_step(
     def apply(last: Last | None, packet: Packet) -> tuple[Last, list[bytes]]:
         rack_id, readings = packet
         threshold_c = thresholds.get(rack_id, DEFAULT_THRESHOLD_C)
-        last = last or ()
+        last = last or []
         alerts = []
         for reading in readings:
             last, warning = add_reading(last, reading, threshold_c)

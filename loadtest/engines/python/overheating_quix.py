@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 from quixstreams import Application, State
 from quixstreams.models import Deserializer
 from quixstreams.models.serializers.exceptions import IgnoreMessage
-from rule import CONSECUTIVE, DEFAULT_THRESHOLD_C, Reading, alert_of, is_warning, read_thresholds
+from rule import DEFAULT_THRESHOLD_C, Reading, add_reading, alert_of, read_thresholds
 
 STOP_TIMEOUT_S = 8.0
 """How long workers may take to stop: time for their last commit."""
@@ -45,9 +44,6 @@ PRODUCER = {
 COMMIT_INTERVAL_S = 5.0
 """Quix's default: state and offsets are committed together, so a kill repeats at most 5 s."""
 
-StateReading = tuple[int, str, str, float]
-"""A reading in state: sequence, event_id, event_time, temperature_c."""
-
 
 class Settings(NamedTuple):
     """The command line's options."""
@@ -61,23 +57,6 @@ class Settings(NamedTuple):
     def group(self) -> str:
         """The consumer group, one per prefix."""
         return f"{self.prefix}quix-overheating"
-
-
-def add_reading(
-    last: list[StateReading], reading: StateReading, threshold_c: float
-) -> tuple[list[StateReading], bool | None]:
-    """Return a rack's last three distinct readings after a new one, and the state if it changed.
-
-    In: the last three by sequence before it. The state is True in `WARNING`, which needs three
-    readings at or above the threshold, and False otherwise; None if it did not change.
-    """
-    if len(last) == CONSECUTIVE and reading[:2] <= (last[0][0], last[0][1]):
-        return last, None  # older than the last three, or a copy of the oldest
-    if any(reading[1] == other[1] for other in last):
-        return last, None
-    after = sorted([*last, reading], key=itemgetter(0, 1))[-CONSECUTIVE:]
-    warning = is_warning(after, threshold_c)
-    return after, warning if warning != is_warning(last, threshold_c) else None
 
 
 class ReadingDeserializer(Deserializer):

@@ -1,4 +1,4 @@
-"""The overheating rule's records and alerts, for the two engines in Python.
+"""The overheating rule with its records and alerts, for the two engines in Python.
 
 It imports nothing of the project, so that both can be compared with it.
 """
@@ -6,6 +6,7 @@ It imports nothing of the project, so that both can be compared with it.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,8 @@ Instant = Annotated[
 ]
 StateReading = Sequence[Any]
 """A reading in state: sequence, event_id, event_time, temperature_c, and what an engine adds."""
+_order = itemgetter(0, 1)
+"""Readings are in order of sequence, then event_id."""
 
 
 class Reading(Struct, gc=False):
@@ -70,6 +73,23 @@ class Alert(Struct):
     detected_time: str
     summary: str
     evidence: list[Evidence]
+
+
+def add_reading(
+    last: Sequence[StateReading], reading: StateReading, threshold_c: float
+) -> tuple[Sequence[StateReading], bool | None]:
+    """Return a rack's last three distinct readings after a new one, and the state if it changed.
+
+    In: the last three by sequence before it. The state is True in `WARNING`, which needs three
+    readings at or above the threshold, and False otherwise; None if it did not change.
+    """
+    if len(last) == CONSECUTIVE and _order(reading) <= _order(last[0]):
+        return last, None  # older than the last three, or a copy of the oldest
+    if any(reading[1] == other[1] for other in last):
+        return last, None
+    after = sorted([*last, reading], key=_order)[-CONSECUTIVE:]
+    warning = is_warning(after, threshold_c)
+    return after, warning if warning != is_warning(last, threshold_c) else None
 
 
 def is_warning(last: Sequence[StateReading], threshold_c: float) -> bool:
