@@ -44,8 +44,8 @@ def compare_outputs(
         return {}
     compared: dict[str, Comparison] = {}
     if settings.rules:
-        once = {row["alert_id"]: row for row in seen[ALERTS.name] if row["rule"] in settings.rules}
-        compared["alerts"] = compare_alerts(truth.get("alert", ()), list(once.values()))
+        alerts = [row for row in seen[ALERTS.name] if row["rule"] in settings.rules]
+        compared["alerts"] = compare_alerts(truth.get("alert", ()), last(alerts, ("alert_id",)))
     if "rack_temperature" in settings.jobs:
         compared["windows"] = compare_windows(
             truth.get("window", ()), last(seen[RACK_TEMPERATURE.name], WINDOW_KEY)
