@@ -1,5 +1,6 @@
 """A run of a plan: its points in order, each saved when done, so that any end can be resumed."""
 
+import fcntl
 import shutil
 import signal
 import sys
@@ -44,10 +45,12 @@ def run_plan(plan: Plan, path: Path, folder: Path, *, resume: bool = False) -> b
             f"run python -m loadtest capacity {plan_argument(path)}."
         )
     planned = list(points(plan))
-    finished = prepare(plan, planned, path, folder, resume=resume)
-    run = new_run(plan, folder, len(planned))
     passed = True
-    with RunStatus(len(planned)) as status, finishing(run, folder) as finish:
+    with (
+        prepared(plan, planned, path, folder, resume=resume) as (run, finished),
+        RunStatus(len(planned)) as status,
+        finishing(run, folder) as finish,
+    ):
         with run_context(folder, status.show) as context:
             for point in planned:
                 result = _run_point(context, point, plan.gates, finished)
@@ -70,9 +73,13 @@ def find_capacity(
             f"the plan {path} has no capacity to search: add capacity with low, high and p99_ms."
         )
     highest = msgspec.structs.replace(plan, rate=bounds.high)
-    finished = prepare(plan, list(points(highest)), path, folder, resume=resume)
-    run, found = new_run(plan, folder, 0), dict[str, float | None]()
-    with RunStatus(0) as status, finishing(run, folder) as finish:
+    planned = list(points(highest))
+    found: dict[str, float | None] = {}
+    with (
+        prepared(plan, planned, path, folder, resume=resume) as (run, finished),
+        RunStatus(0) as status,
+        finishing(run, folder) as finish,
+    ):
         with run_context(folder, status.show) as context:
             for name, settings in variants(plan):
 
@@ -95,6 +102,30 @@ def find_capacity(
                 found[name] = capacity.search(sustains, bounds).sustained
         finish(msgspec.structs.replace(run, capacity=found))
     return found
+
+
+@contextmanager
+def prepared(
+    plan: Plan, planned: list[Point], path: Path, folder: Path, *, resume: bool
+) -> Iterator[tuple[Run, dict[PointKey, PointResult]]]:
+    """Yield the run's record and its finished points; the folder is this run's until the end."""
+    with exclusive(folder):
+        finished = prepare(plan, planned, path, folder, resume=resume)
+        yield new_run(plan, folder, 0 if plan.capacity else len(planned)), finished
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Keep other runs out of the folder; raise `UserFacingError` when one has it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserFacingError(
+                f"another run uses {folder}: wait for its end, or choose another --name."
+            ) from None
+        yield
 
 
 def prepare(

@@ -11,12 +11,12 @@ import pytest
 from broker import server
 from broker.server import RunningBroker
 from events import settings
-from events.cli import END_SIGNALS
+from events.cli import END_SIGNALS, UserFacingError
 from loadtest import run
 from loadtest.measure.result import RUN
 from loadtest.plan import load_plan, points
 from loadtest.processes import environment
-from loadtest.run import KAFKA, prepare, run_context
+from loadtest.run import KAFKA, exclusive, prepare, run_context, run_plan
 from tests.support import ROOT
 
 QUICK = ROOT / "loadtest" / "plans" / "quick.yaml"
@@ -70,6 +70,21 @@ def test_a_new_run_stops_the_broker_that_an_earlier_one_has_left(
         finally:
             it.kill()
     assert not kafka.exists()
+
+
+def test_a_second_run_of_the_same_name_is_refused_and_touches_nothing(
+    tmp_path: Path, stopped: list[Path]
+) -> None:
+    folder = tmp_path / "quick"
+    with exclusive(folder):
+        folder.mkdir()
+        (folder / RUN).write_text("{}", encoding="utf-8")
+        with pytest.raises(UserFacingError, match=r"another run uses .*: wait for its end, or "):
+            run_plan(load_plan(QUICK), QUICK, folder)
+        assert not stopped
+        assert [entry.name for entry in folder.iterdir()] == [RUN]
+    with exclusive(folder):
+        pass
 
 
 def test_programs_of_a_run_serve_no_metrics(
