@@ -110,8 +110,7 @@ def prepared(
 ) -> Iterator[tuple[Run, dict[PointKey, PointResult]]]:
     """Yield the run's record and its finished points; the folder is this run's until the end."""
     with exclusive(folder):
-        finished = prepare(plan, planned, path, folder, resume=resume)
-        yield new_run(plan, folder, 0 if plan.capacity else len(planned)), finished
+        yield prepare(plan, planned, path, folder, resume=resume)
 
 
 @contextmanager
@@ -130,10 +129,11 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 def prepare(
     plan: Plan, planned: list[Point], path: Path, folder: Path, *, resume: bool
-) -> dict[PointKey, PointResult]:
-    """Create the folder anew, with a copy of the plan; or return the finished points in it.
+) -> tuple[Run, dict[PointKey, PointResult]]:
+    """Save and return the run's record, and return the finished points that it keeps.
 
-    A broker that an earlier run in the folder has left is stopped.
+    Without such points the folder is emptied, and holds the record and a copy of the plan. A broker
+    that an earlier run in the folder has left is stopped.
     Raises `UserFacingError` when an engine is not installed, disk or memory is too small, or the
     run to resume is of another plan.
     """
@@ -151,13 +151,24 @@ def prepare(
     if others and RUN not in others:
         raise UserFacingError(f"{folder} holds other files than a load run: choose another --name.")
     text = path.read_bytes()
-    if resume and others:
-        return _finished_points(plan, text, folder)
-    server.stop(folder / KAFKA)
-    shutil.rmtree(folder)
-    folder.mkdir()
-    (folder / PLAN).write_bytes(text)
-    return {}
+    resume = resume and PLAN in others
+    finished = _finished_points(plan, text, folder) if resume else {}
+    run = new_run(plan, folder.name, 0 if plan.capacity else len(planned))
+    save(run, folder / RUN)  # before all else is removed: a folder without it is refused
+    if not resume:
+        server.stop(folder / KAFKA)
+        _remove_all_but_record(folder)
+        (folder / PLAN).write_bytes(text)
+    return run, finished
+
+
+def _remove_all_but_record(folder: Path) -> None:
+    (folder / PLAN).unlink(missing_ok=True)  # first: without it no later run resumes this one
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != RUN:
+            entry.unlink()
 
 
 def _finished_points(plan: Plan, text: bytes, folder: Path) -> dict[PointKey, PointResult]:
@@ -172,8 +183,8 @@ def _key(point: Point | PointResult) -> PointKey:
     return point.variant, point.rate, point.repeat
 
 
-def new_run(plan: Plan, folder: Path, count: int) -> Run:
-    """Save and return the run's record as it is at the start."""
+def new_run(plan: Plan, name: str, count: int) -> Run:
+    """Return the record of a run that begins now."""
     about = machine.describe()
     busy = machine.busy_percent()
     about["other programs"] = f"{busy:.0f} % CPU before the run"
@@ -181,16 +192,14 @@ def new_run(plan: Plan, folder: Path, count: int) -> Run:
         sys.stderr.write(
             f"loadtest: other programs use {busy:.0f} % CPU; the results will be noisy.\n"
         )
-    run = Run(
-        name=folder.name,
+    return Run(
+        name=name,
         description=plan.description,
         began=to_text(now_ms()),
         machine=about,
         points=count,
         ended="it did not finish",
     )
-    save(run, folder / RUN)
-    return run
 
 
 @contextmanager

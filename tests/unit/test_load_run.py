@@ -12,7 +12,7 @@ from broker import server
 from broker.server import RunningBroker
 from events import settings
 from events.cli import END_SIGNALS, UserFacingError
-from loadtest import run
+from loadtest import machine, run
 from loadtest.measure.result import RUN
 from loadtest.plan import load_plan, points
 from loadtest.processes import environment
@@ -34,6 +34,25 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
         signal.signal(number, handler)
 
 
+@pytest.fixture
+def ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the machine have memory for any plan, and nothing to measure."""
+    monkeypatch.setattr(run, "shortage", lambda *_: None)
+    monkeypatch.setattr(machine, "describe", lambda: {"java": "21"})
+    monkeypatch.setattr(machine, "busy_percent", lambda: 0.0)
+
+
+def prepare_quick(folder: Path, *, resume: bool = False) -> dict[str, str]:
+    """Prepare a run of the plan `quick`; return what its folder then holds, by file name."""
+    plan = load_plan(QUICK)
+    prepare(plan, list(points(plan)), QUICK, folder, resume=resume)
+    return contents(folder)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()}
+
+
 def test_the_end_of_the_terminal_stops_the_broker(tmp_path: Path, stopped: list[Path]) -> None:
     signal.signal(signal.SIGHUP, lambda *_: None)
     with pytest.raises(SystemExit) as ended, run_context(tmp_path, lambda _: None):
@@ -49,27 +68,63 @@ def test_under_nohup_a_run_outlives_its_terminal(tmp_path: Path, stopped: list[P
         assert not stopped
 
 
-def test_a_new_run_stops_the_broker_that_an_earlier_one_has_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run, "shortage", lambda *_: None)  # no point runs, so none needs memory
+@pytest.mark.usefixtures("ready")
+def test_a_new_run_stops_the_broker_that_an_earlier_one_has_left(tmp_path: Path) -> None:
     kafka = tmp_path / KAFKA
     kafka.mkdir()
     (tmp_path / RUN).write_text("{}", encoding="utf-8")
     (kafka / "server.properties").write_text(server.HEADER, encoding="utf-8")
     argument = server._folder_argument(kafka.resolve())
-    plan = load_plan(QUICK)
     with subprocess.Popen([sys.executable, "-c", "input()", argument], stdin=subprocess.PIPE) as it:
         try:
             (kafka / "process.json").write_text(
                 f'{{"pid": {it.pid}, "port": 9092}}', encoding="utf-8"
             )
             assert server.find(kafka)
-            prepare(plan, list(points(plan)), QUICK, tmp_path, resume=False)
+            prepare_quick(tmp_path)
             assert it.poll() is not None
         finally:
             it.kill()
     assert not kafka.exists()
+
+
+@pytest.mark.usefixtures("ready")
+def test_an_end_before_the_first_point_keeps_the_earlier_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_quick(tmp_path)
+    (tmp_path / "points").mkdir()
+    (tmp_path / "points" / "result.json").write_text("{}", encoding="utf-8")
+    before = contents(tmp_path)
+
+    def no_java() -> dict[str, str]:
+        raise UserFacingError("Java is not installed.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine, "describe", no_java)
+        with pytest.raises(UserFacingError, match="Java"):
+            prepare_quick(tmp_path)
+    assert contents(tmp_path) == before
+    assert sorted(prepare_quick(tmp_path)) == ["plan.yaml", RUN]
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_folder_that_was_being_emptied_can_be_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: bool
+) -> None:
+    prepare_quick(tmp_path)
+    (tmp_path / "points").mkdir()
+
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            prepare_quick(tmp_path)
+    assert sorted(prepare_quick(tmp_path, resume=resume)) == ["plan.yaml", RUN]
+    assert not (tmp_path / "points").exists()
 
 
 def test_a_second_run_of_the_same_name_is_refused_and_touches_nothing(
