@@ -13,6 +13,7 @@ import msgspec
 import psutil
 
 from broker import server
+from demo.processes import end_all, mark_children
 from events.cli import END_SIGNALS, UserFacingError, handle_end
 from events.times import now_ms, to_text
 from loadtest import capacity, engines, machine
@@ -115,7 +116,10 @@ def prepared(
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Keep other runs out of the folder; raise `UserFacingError` when one has it."""
+    """Keep other runs out of the folder; raise `UserFacingError` when one has it.
+
+    The programs that are started from now on can be found by the folder, as those of the demo.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         try:
@@ -124,6 +128,7 @@ def exclusive(folder: Path) -> Iterator[None]:
             raise UserFacingError(
                 f"another run uses {folder}: wait for its end, or choose another --name."
             ) from None
+        mark_children(folder)
         yield
 
 
@@ -132,8 +137,8 @@ def prepare(
 ) -> tuple[Run, dict[PointKey, PointResult]]:
     """Save and return the run's record, and return the finished points that it keeps.
 
-    Without such points the folder is emptied, and holds the record and a copy of the plan. A broker
-    that an earlier run in the folder has left is stopped.
+    Without such points the folder is emptied, and holds the record and a copy of the plan. The
+    broker and the programs that a killed run in the folder has left are ended.
     Raises `UserFacingError` when an engine is not installed, disk or memory is too small, or the
     run to resume is of another plan.
     """
@@ -153,10 +158,11 @@ def prepare(
     text = path.read_bytes()
     resume = resume and PLAN in others
     finished = _finished_points(plan, text, folder) if resume else {}
+    server.stop(folder / KAFKA)
+    end_all(folder)
     run = new_run(plan, folder.name, 0 if plan.capacity else len(planned))
     save(run, folder / RUN)  # before all else is removed: a folder without it is refused
     if not resume:
-        server.stop(folder / KAFKA)
         _remove_all_but_record(folder)
         (folder / PLAN).write_bytes(text)
     return run, finished

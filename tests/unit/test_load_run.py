@@ -4,12 +4,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from broker import server
 from broker.server import RunningBroker
+from demo.processes import FOLDER_VARIABLE
 from events import settings
 from events.cli import END_SIGNALS, UserFacingError
 from loadtest import machine, run
@@ -69,23 +71,34 @@ def test_under_nohup_a_run_outlives_its_terminal(tmp_path: Path, stopped: list[P
 
 
 @pytest.mark.usefixtures("ready")
-def test_a_new_run_stops_the_broker_that_an_earlier_one_has_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_run_ends_the_broker_and_the_programs_that_a_killed_one_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resume: bool
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, "")  # undoes afterwards what the run sets
     kafka = tmp_path / KAFKA
+    prepare_quick(tmp_path)
     kafka.mkdir()
-    (tmp_path / RUN).write_text("{}", encoding="utf-8")
     (kafka / "server.properties").write_text(server.HEADER, encoding="utf-8")
-    argument = server._folder_argument(kafka.resolve())
-    with subprocess.Popen([sys.executable, "-c", "input()", argument], stdin=subprocess.PIPE) as it:
-        try:
-            (kafka / "process.json").write_text(
-                f'{{"pid": {it.pid}, "port": 9092}}', encoding="utf-8"
+    waiting = [sys.executable, "-c", "input()"]
+    with ExitStack() as stack:
+        broker = stack.enter_context(
+            subprocess.Popen(
+                [*waiting, server._folder_argument(kafka.resolve())], stdin=subprocess.PIPE
             )
-            assert server.find(kafka)
-            prepare_quick(tmp_path)
-            assert it.poll() is not None
-        finally:
-            it.kill()
-    assert not kafka.exists()
+        )
+        stack.callback(broker.kill)
+        with exclusive(tmp_path):
+            jobs = stack.enter_context(subprocess.Popen(waiting, stdin=subprocess.PIPE))
+        stack.callback(jobs.kill)
+        (kafka / "process.json").write_text(
+            f'{{"pid": {broker.pid}, "port": 9092}}', encoding="utf-8"
+        )
+        assert server.find(kafka)
+        prepare_quick(tmp_path, resume=resume)
+        assert broker.poll() is not None
+        assert jobs.wait(timeout=10) is not None
+    assert kafka.exists() == resume
 
 
 @pytest.mark.usefixtures("ready")
@@ -128,8 +141,9 @@ def test_a_folder_that_was_being_emptied_can_be_used_again(
 
 
 def test_a_second_run_of_the_same_name_is_refused_and_touches_nothing(
-    tmp_path: Path, stopped: list[Path]
+    tmp_path: Path, stopped: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, "")  # undoes afterwards what the run sets
     folder = tmp_path / "quick"
     with exclusive(folder):
         folder.mkdir()
