@@ -81,10 +81,12 @@ def start(port: int, data_dir: Path, *, fresh: bool = False) -> RunningBroker:
     with _locked(data_dir):
         running = find(data_dir)
         if running is not None:
+            is_default = data_dir == (settings.load().rackstream_home / "kafka").resolve()
+            option = "" if is_default else f" --data-dir={data_dir}"
             raise UserFacingError(
                 f"the broker of {data_dir} already runs on port {running.port} "
                 f"(process {running.pid}): "
-                "use it, or stop it first with `python -m broker down`."
+                f"use it, or stop it first with `python -m broker down{option}`."
             )
         (data_dir / "process.json").unlink(missing_ok=True)
         _check_port(port)

@@ -101,6 +101,19 @@ def test_a_run_ends_the_broker_and_the_programs_that_a_killed_one_has_left(
     assert kafka.exists() == resume
 
 
+def test_a_broker_in_a_folder_of_its_own_is_stopped_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RACKSTREAM_HOME", str(tmp_path))
+    monkeypatch.setattr(server, "jar_paths", lambda *_: [])
+    monkeypatch.setattr(server, "find", lambda path: RunningBroker(9092, 1, path))
+    with pytest.raises(UserFacingError, match=r"`python -m broker down`\.$"):
+        server.start(9093, tmp_path / "kafka")
+    own = tmp_path / "load" / "kafka"
+    with pytest.raises(UserFacingError, match=rf"`python -m broker down --data-dir={own}`\.$"):
+        server.start(9093, own)
+
+
 @pytest.mark.usefixtures("ready")
 def test_an_end_before_the_first_point_keeps_the_earlier_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
