@@ -17,7 +17,7 @@ from demo.processes import end_all, mark_children
 from events.cli import END_SIGNALS, UserFacingError, handle_end
 from events.times import now_ms, to_text
 from loadtest import capacity, engines, machine
-from loadtest.measure.result import RUN, PointResult, Run, load, save
+from loadtest.measure.result import RUN, PointResult, Run, SavedRun, load, save
 from loadtest.plan import Gates, Plan, Point, PointSettings, plan_argument, points, variants
 from loadtest.point import PointRun, RunContext, ShowStatus
 from loadtest.producer_benchmark import ProducerBenchmark
@@ -28,6 +28,7 @@ from loadtest.run_status import RunStatus
 PLAN = "plan.yaml"
 BUSY_PERCENT = 15.0
 """Above this CPU use by other programs, results are unreliable."""
+OTHER_PROGRAMS = "other programs"
 KAFKA = "kafka"
 """The folder of the broker in the run's folder."""
 PointKey = tuple[str, float, int]
@@ -140,7 +141,7 @@ def prepare(
     Without such points the folder is emptied, and holds the record and a copy of the plan. The
     broker and the programs that a killed run in the folder has left are ended.
     Raises `UserFacingError` when an engine is not installed, disk or memory is too small, or the
-    run to resume is of another plan.
+    run to resume is of another plan, machine or version.
     """
     if absent := engines.missing(point.settings.engine for point in planned):
         raise UserFacingError(
@@ -156,16 +157,17 @@ def prepare(
     if others and RUN not in others:
         raise UserFacingError(f"{folder} holds other files than a load run: choose another --name.")
     text = path.read_bytes()
-    resume = resume and PLAN in others
-    finished = _finished_points(plan, text, folder) if resume else {}
+    saved = _same_plan(plan, text, folder) if resume and PLAN in others else None
     server.stop(folder / KAFKA)
     end_all(folder)
     run = new_run(plan, folder.name, 0 if plan.capacity else len(planned))
+    if saved:
+        run = _continued(saved, run)
     save(run, folder / RUN)  # before all else is removed: a folder without it is refused
-    if not resume:
+    if not saved:
         _remove_all_but_record(folder)
         (folder / PLAN).write_bytes(text)
-    return run, finished
+    return run, {_key(point): point for point in saved.points} if saved else {}
 
 
 def _remove_all_but_record(folder: Path) -> None:
@@ -177,12 +179,32 @@ def _remove_all_but_record(folder: Path) -> None:
             entry.unlink()
 
 
-def _finished_points(plan: Plan, text: bytes, folder: Path) -> dict[PointKey, PointResult]:
+def _same_plan(plan: Plan, text: bytes, folder: Path) -> SavedRun:
+    """Return the run to resume; raise `UserFacingError` when it is of another plan."""
     saved = load(folder)
     # A short form has the same file, and another description.
     if (folder / PLAN).read_bytes() != text or saved.run.description != plan.description:
         raise UserFacingError(f"the run in {folder} is of another plan: leave --resume out.")
-    return {_key(point): point for point in saved.points}
+    return saved
+
+
+def _continued(saved: SavedRun, run: Run) -> Run:
+    """Return the record with the begin and the machine of the saved run.
+
+    Raises `UserFacingError` when the machine or a version has changed: points of both would be in
+    one mean.
+    """
+    before = saved.run.machine
+    changed = [
+        f"{name} {before.get(name)}, now {value}"
+        for name, value in run.machine.items()
+        if name != OTHER_PROGRAMS and value != before.get(name)
+    ]
+    if changed:
+        raise UserFacingError(
+            f"the run in {saved.folder} was measured with {'; '.join(changed)}: leave --resume out."
+        )
+    return msgspec.structs.replace(run, began=saved.run.began, machine=before)
 
 
 def _key(point: Point | PointResult) -> PointKey:
@@ -193,7 +215,7 @@ def new_run(plan: Plan, name: str, count: int) -> Run:
     """Return the record of a run that begins now."""
     about = machine.describe()
     busy = machine.busy_percent()
-    about["other programs"] = f"{busy:.0f} % CPU before the run"
+    about[OTHER_PROGRAMS] = f"{busy:.0f} % CPU before the run"
     if busy > BUSY_PERCENT:
         sys.stderr.write(
             f"loadtest: other programs use {busy:.0f} % CPU; the results will be noisy.\n"

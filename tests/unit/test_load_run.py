@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from broker import server
 from broker.server import RunningBroker
@@ -15,7 +16,7 @@ from demo.processes import FOLDER_VARIABLE
 from events import settings
 from events.cli import END_SIGNALS, UserFacingError
 from loadtest import machine, run
-from loadtest.measure.result import RUN
+from loadtest.measure.result import RUN, Run, save
 from loadtest.plan import load_plan, points
 from loadtest.processes import environment
 from loadtest.run import KAFKA, exclusive, prepare, run_context, run_plan
@@ -151,6 +152,27 @@ def test_a_folder_that_was_being_emptied_can_be_used_again(
             prepare_quick(tmp_path)
     assert sorted(prepare_quick(tmp_path, resume=resume)) == ["plan.yaml", RUN]
     assert not (tmp_path / "points").exists()
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_resumed_run_keeps_the_begin_and_the_machine_of_its_first_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = load_plan(QUICK)
+
+    def prepared_run(*, resume: bool) -> Run:
+        return prepare(plan, list(points(plan)), QUICK, tmp_path, resume=resume)[0]
+
+    first = replace(prepared_run(resume=False), began="2026-01-01T00:00:00.000Z")
+    save(first, tmp_path / RUN)
+    monkeypatch.setattr(machine, "busy_percent", lambda: 50.0)
+    assert prepared_run(resume=True) == first
+    monkeypatch.setattr(machine, "describe", lambda: {"java": "22"})
+    with pytest.raises(
+        UserFacingError, match=r"was measured with java 21, now 22: leave --resume out\.$"
+    ):
+        prepared_run(resume=True)
+    assert prepared_run(resume=False).machine["java"] == "22"
 
 
 def test_a_second_run_of_the_same_name_is_refused_and_touches_nothing(
