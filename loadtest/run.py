@@ -149,17 +149,17 @@ def prepare(
             f"run python -m loadtest engines {plan_argument(path)} --install."
         )
     folder.mkdir(parents=True, exist_ok=True)
+    others = [entry.name for entry in folder.iterdir()]
+    if others and RUN not in others:
+        raise UserFacingError(f"{folder} holds other files than a load run: choose another --name.")
+    server.stop(folder / KAFKA)
+    end_all(folder)
     free = psutil.disk_usage(str(folder)).free
     lack = shortage(estimate(planned), free, psutil.virtual_memory().available)
     if lack:
         raise UserFacingError(lack)
-    others = [entry.name for entry in folder.iterdir()]
-    if others and RUN not in others:
-        raise UserFacingError(f"{folder} holds other files than a load run: choose another --name.")
     text = path.read_bytes()
     saved = _same_plan(plan, text, folder) if resume and PLAN in others else None
-    server.stop(folder / KAFKA)
-    end_all(folder)
     run = new_run(plan, folder.name, 0 if plan.capacity else len(planned))
     if saved:
         run = _continued(saved, run)
