@@ -232,20 +232,27 @@ def new_run(plan: Plan, name: str, count: int) -> Run:
 
 @contextmanager
 def finishing(run: Run, folder: Path) -> Iterator[Callable[[Run], None]]:
-    """Yield what saves the finished run; save an early end with its reason, and re-raise it."""
+    """Yield what takes the finished run; save how the run ended, and write its report.
+
+    The points of a capacity search are counted at its end.
+    """
+    ended = run
 
     def finish(finished: Run) -> None:
-        save(msgspec.structs.replace(finished, ended=""), folder / RUN)
+        nonlocal ended
+        ended = msgspec.structs.replace(finished, ended="")
 
     try:
         yield finish
     except KeyboardInterrupt:
-        save(msgspec.structs.replace(run, ended="it was interrupted by Ctrl-C"), folder / RUN)
+        ended = msgspec.structs.replace(run, ended="it was interrupted by Ctrl-C")
         raise
     except UserFacingError as error:
-        save(msgspec.structs.replace(run, ended=f"it failed: {error}"), folder / RUN)
+        ended = msgspec.structs.replace(run, ended=f"it failed: {error}")
         raise
     finally:
+        count = ended.points or len(load(folder).points)
+        save(msgspec.structs.replace(ended, points=count), folder / RUN)
         sys.stderr.write(f"loadtest: report: {write_report(folder)}\n")
 
 

@@ -1,6 +1,8 @@
 """The capacity search finds the highest sustained rate in few runs."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -8,8 +10,10 @@ from msgspec.structs import replace
 from loadtest.capacity import SearchResult, majority_sustains, round_rate, search, violations
 from loadtest.measure.gates import Gate
 from loadtest.measure.latency import Percentiles
-from loadtest.measure.result import PointResult
+from loadtest.measure.result import RESULT, RUN, PointResult, Run, load, save
 from loadtest.plan import CapacityBounds
+from loadtest.reports.report import PAGE
+from loadtest.run import finishing
 
 BOUNDS = CapacityBounds(low=1000, high=64_000, p99_ms=100)
 
@@ -109,3 +113,19 @@ VIOLATIONS: list[tuple[dict[str, object], str]] = [
 def test_a_violation_names_value_and_limit() -> None:
     found = [(changes, violations(replace(GOOD, **changes), BOUNDS)) for changes, _ in VIOLATIONS]
     assert found == [(changes, [violation]) for changes, violation in VIOLATIONS]
+
+
+@pytest.mark.parametrize("ended", ["", "it was interrupted by Ctrl-C"])
+def test_the_report_of_a_search_counts_the_points_that_ran(tmp_path: Path, ended: str) -> None:
+    run = Run(name="x", description="", began="", machine={}, points=0, ended="it did not finish")
+    save(run, tmp_path / RUN)
+    (tmp_path / "points" / "1000-r1").mkdir(parents=True)
+    save(GOOD, tmp_path / "points" / "1000-r1" / RESULT)
+    with suppress(KeyboardInterrupt), finishing(run, tmp_path) as finish:
+        if ended:
+            raise KeyboardInterrupt
+        finish(replace(run, capacity={"": 1000.0}))
+    saved = load(tmp_path).run
+    assert (saved.points, saved.ended) == (1, ended)
+    assert saved.capacity == ({} if ended else {"": 1000.0})
+    assert "1 of 1 points" in (tmp_path / PAGE).read_text(encoding="utf-8")
