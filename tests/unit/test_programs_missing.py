@@ -1,6 +1,7 @@
 """Tests that lack a program are named as not run, or fail if the program is required."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ DOCKER = Missing(
     "tests/containers/test_image.py",
     (
         "test_the_image_is_small_enough_and_nobody_in_it_is_root",
-        "test_compose_understands_the_file",
+        "test_compose_understands_the_file_with_every_profile",
     ),
     "REQUIRE_DOCKER",
     "no Docker engine answers",
@@ -49,32 +50,55 @@ CHROMIUM = Missing(
 )
 
 
-@pytest.mark.parametrize(
-    "missing", [DOCKER, ALERTMANAGER, PROMTOOL, CHROMIUM], ids=lambda each: each.reason
-)
-def test_tests_without_their_program_are_named_or_fail(missing: Missing, tmp_path: Path) -> None:
-    done = run_without_programs(missing, tmp_path)
+ALL = (DOCKER, ALERTMANAGER, PROMTOOL, CHROMIUM)
+each_program = pytest.mark.parametrize("missing", ALL, ids=lambda each: each.reason)
+
+
+@pytest.fixture(scope="module")
+def without_programs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Run the tests without the programs; return what pytest prints."""
+    done = run_without_programs(tmp_path_factory.mktemp("empty"))
     assert done.returncode == 0, done.stdout
-    last = done.stdout[done.stdout.index(f"NOT RUN, as {missing.reason}") :]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def programs_required(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Run the tests without the programs, each of which is required; return what pytest prints."""
+    required = {missing.required_by: "1" for missing in ALL}
+    done = run_without_programs(tmp_path_factory.mktemp("empty"), **required)
+    assert done.returncode == 1, done.stdout
+    return done.stdout
+
+
+@each_program
+def test_tests_without_their_program_are_named(missing: Missing, without_programs: str) -> None:
+    sections = dict(re.findall(r"=+ NOT RUN, as (.*?) =+\n((?:tests/.*\n)+)", without_programs))
+    named = sections[missing.reason].splitlines()
     for name in missing.names:
-        assert f"{missing.file}::{name}" in last
-    assert "passed" not in done.stdout.splitlines()[-1]
+        assert f"{missing.file}::{name}" in named
+    assert "passed" not in without_programs.splitlines()[-1]
 
-    done = run_without_programs(missing, tmp_path, **{missing.required_by: "1"})
-    assert done.returncode == 1
+
+@each_program
+def test_tests_without_their_program_fail_if_it_is_required(
+    missing: Missing, programs_required: str
+) -> None:
     program = missing.reason.replace(" (package prometheus)", "")
-    assert f"{missing.required_by} is 1, and {program}" in done.stdout
-    assert "NOT RUN" not in done.stdout
+    assert f"{missing.required_by} is 1, and {program}" in programs_required
+    for name in missing.names:
+        assert f"ERROR {missing.file}::{name}" in programs_required
+    assert "NOT RUN" not in programs_required
 
 
-def run_without_programs(
-    missing: Missing, tmp_path: Path, **env: str
-) -> "subprocess.CompletedProcess[str]":
-    """Run a file's tests with an empty PATH, and no Docker engine at the given address."""
-    clean = {name: value for name, value in os.environ.items() if name != missing.required_by}
-    nothing = {"PATH": str(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+def run_without_programs(empty: Path, **env: str) -> "subprocess.CompletedProcess[str]":
+    """Run the files' tests with an empty PATH, and no Docker engine at the given address."""
+    required_by = {missing.required_by for missing in ALL}
+    clean = {name: value for name, value in os.environ.items() if name not in required_by}
+    nothing = {"PATH": str(empty), "DOCKER_HOST": f"unix://{empty}/none.sock"}
+    files = [missing.file for missing in ALL]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", missing.file, "-q", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", *files, "-q", "-p", "no:cacheprovider"],
         cwd=ROOT,
         env=clean | nothing | env,
         capture_output=True,
