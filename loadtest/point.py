@@ -22,6 +22,7 @@ from loadtest import commands, container, engines, topics
 from loadtest.measure import analysis, artifacts, lag, latency_attribution
 from loadtest.measure.collect import Output, read_outputs
 from loadtest.measure.correctness import compare_outputs
+from loadtest.measure.gates import Gate
 from loadtest.measure.inputs import read_inputs
 from loadtest.measure.result import RESULT, PointResult, save
 from loadtest.measure.sampler import Sampler
@@ -29,7 +30,7 @@ from loadtest.measure.series_files import write_series
 from loadtest.measure.window_deadlines import WindowDeadlines, windows_of
 from loadtest.plan import Gates, Point, PointSettings
 from loadtest.processes import PYTHON_M, environment, kill
-from loadtest.programs import Programs
+from loadtest.programs import ProgramFailedError, Programs
 from spark_jobs.registry import JOBS
 
 SETTLE_S = 3.0
@@ -69,7 +70,7 @@ class PointRun:
 
     def __init__(self, context: RunContext, point: Point, limits: Gates) -> None:
         self._context, self._point, self._limits = context, point, limits
-        self._settings = point.settings
+        self._settings, self._began = point.settings, to_text(now_ms())
         self._folder = context.folder / "points" / point.folder
         self._prefix = f"load-{point.folder}-{now_ms()}-"
         self._container = self._prefix.removesuffix("-")
@@ -83,7 +84,7 @@ class PointRun:
 
     def run(self) -> PointResult:
         """Run the point and return its result; its files stay in its folder."""
-        began, servers = to_text(now_ms()), self._context.broker.bootstrap
+        servers = self._context.broker.bootstrap
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         topics.create(servers, self._prefix, self._sources, self._settings.partitions)
@@ -116,7 +117,28 @@ class PointRun:
         summary = artifacts.summary(self._programs.log("producer"))
         sampler.write(self._file("samples.csv"))
         self._show("computing the result")
-        return self._result(began, starts_ms, summary, sampler)
+        return self._result(starts_ms, summary, sampler)
+
+    def failed(self, error: ProgramFailedError) -> PointResult:
+        """Save and return the invalid result of the point, which a failed program has ended."""
+        point, settings = self._point, self._settings
+        detail = str(error).replace(f"{self._context.folder}/", "")
+        result = PointResult(
+            label=point.label,
+            variant=point.variant,
+            rate=point.rate,
+            repeat=point.repeat,
+            jobs=settings.jobs,
+            trigger=settings.trigger,
+            engine=settings.engine,
+            began=self._began,
+            gates=[Gate("no program failed", False, detail, "a program failed")],
+            racks=settings.racks,
+            folder=point.folder,
+        )
+        save(result, self._file(RESULT))
+        self._clean_up()
+        return result
 
     def _start_observers(self, stack: ExitStack) -> Sampler:
         """Start the collector and the sampler."""
@@ -216,11 +238,7 @@ class PointRun:
             self._programs.check()
             self._show_sending(began)
             time.sleep(POLL_S)
-        if producer.returncode:
-            raise UserFacingError(
-                f"the producer ended with exit status {producer.returncode}: "
-                f"{self._programs.last_output('producer')}"
-            )
+        self._programs.check()
 
     def _show_sending(self, began: float) -> None:
         elapsed, total = time.monotonic() - began, self._point.seconds
@@ -288,7 +306,6 @@ class PointRun:
 
     def _result(
         self,
-        began: str,
         starts_ms: tuple[int, int | None],
         summary: dict[str, Any],
         sampler: Sampler,
@@ -312,7 +329,7 @@ class PointRun:
             by_topic[names[output.topic]].append(row)
         checkpoint = self._file(commands.CHECKPOINT)
         raw = analysis.RawData(
-            began=began,
+            began=self._began,
             started_ms=starts_ms[0],
             restarted_ms=starts_ms[1],
             summary=summary,
@@ -337,12 +354,12 @@ class PointRun:
         done = analysis.analyse(point, raw, self._limits)
         write_series(self._folder, done, raw)
         save(done.result, self._file(RESULT))
-        self._clean_up(checkpoint)
+        self._clean_up()
         return done.result
 
-    def _clean_up(self, checkpoint: Path) -> None:
+    def _clean_up(self) -> None:
         """Remove what the result has absorbed: it is larger than all results together."""
-        shutil.rmtree(checkpoint, ignore_errors=True)
+        shutil.rmtree(self._file(commands.CHECKPOINT), ignore_errors=True)
         for name in ("outputs.bin", commands.TRUTH):
             self._file(name).unlink(missing_ok=True)
         topics.remove(self._context.broker.bootstrap, self._prefix)

@@ -15,6 +15,10 @@ START_S = 180.0
 POLL_S = 0.1
 
 
+class ProgramFailedError(UserFacingError):
+    """A program failed under its load: in a search for the capacity, the rate was too high."""
+
+
 class Programs:
     """Starts programs in one environment, each with a log in the folder."""
 
@@ -49,22 +53,31 @@ class Programs:
         processes.kill(self._children.pop(name).pid)
 
     def check(self) -> None:
-        """Raise `UserFacingError` when a program has failed."""
+        """Raise `ProgramFailedError` when a program has failed."""
+        if failure := self._failure():
+            raise ProgramFailedError(failure)
+
+    def _failure(self) -> str | None:
         for name, child in self._children.items():
             if child.poll():
-                raise UserFacingError(
+                return (
                     f"the {name} ended with exit status {child.returncode}: "
                     f"{self.last_output(name)}"
                 )
+        return None
 
     def wait_for_output(self, name: str, texts: list[str]) -> None:
-        """Wait until a program's log contains all texts."""
+        """Wait until a program's log contains all texts.
+
+        Raises `UserFacingError` when a program fails meanwhile: without load, no rate is too high.
+        """
         deadline = time.monotonic() + START_S
         while True:
             output = self.log(name).read_text(encoding="utf-8", errors="replace")
             if all(text in output for text in texts):
                 return
-            self.check()
+            if failure := self._failure():
+                raise UserFacingError(failure)
             if time.monotonic() > deadline:
                 raise UserFacingError(
                     f"the {name} did not start within {START_S:.0f} s: {self.last_output(name)}"

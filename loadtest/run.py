@@ -21,6 +21,7 @@ from loadtest.measure.result import RUN, PointResult, Run, SavedRun, load, save
 from loadtest.plan import Gates, Plan, Point, PointSettings, plan_argument, points, variants
 from loadtest.point import PointRun, RunContext, ShowStatus
 from loadtest.producer_benchmark import ProducerBenchmark
+from loadtest.programs import ProgramFailedError
 from loadtest.reports.report import write_report
 from loadtest.resources import estimate, shortage
 from loadtest.run_status import RunStatus
@@ -91,7 +92,9 @@ def find_capacity(
                     def outcomes() -> Iterator[list[str]]:
                         for repeat in range(plan.repeats):
                             point = Point(name, rate, repeat, settings)
-                            result = _run_point(context, point, plan.gates, finished)
+                            result = _run_point(
+                                context, point, plan.gates, finished, searching=True
+                            )
                             violated = capacity.violations(result, bounds)
                             reasons = (
                                 f"; {'; '.join(violated)}" if result.valid and violated else ""
@@ -270,12 +273,28 @@ def run_context(folder: Path, show_status: ShowStatus) -> Iterator[RunContext]:
 
 
 def _run_point(
-    context: RunContext, point: Point, limits: Gates, finished: Mapping[PointKey, PointResult]
+    context: RunContext,
+    point: Point,
+    limits: Gates,
+    finished: Mapping[PointKey, PointResult],
+    *,
+    searching: bool = False,
 ) -> PointResult:
-    """Run a point, unless an earlier run has finished it."""
+    """Run a point, unless an earlier run has finished it.
+
+    In a search for the capacity, a point whose program fails under the load is invalid.
+    """
     if result := finished.get(_key(point)):
         return result
-    return (PointRun if point.settings.jobs else ProducerBenchmark)(context, point, limits).run()
+    if not point.settings.jobs:
+        return ProducerBenchmark(context, point, limits).run()
+    running = PointRun(context, point, limits)
+    try:
+        return running.run()
+    except ProgramFailedError as error:
+        if not searching:
+            raise
+        return running.failed(error)
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

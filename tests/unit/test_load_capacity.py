@@ -1,19 +1,24 @@
 """The capacity search finds the highest sustained rate in few runs."""
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from broker.server import RunningBroker
+from demo.processes import FOLDER_VARIABLE
+from events.cli import UserFacingError
+from loadtest import machine, run, topics
 from loadtest.capacity import SearchResult, majority_sustains, round_rate, search, violations
 from loadtest.measure.gates import Gate
 from loadtest.measure.latency import Percentiles
 from loadtest.measure.result import RESULT, RUN, PointResult, Run, load, save
-from loadtest.plan import CapacityBounds
+from loadtest.plan import CapacityBounds, load_plan
+from loadtest.point import PointRun, RunContext, ShowStatus
+from loadtest.programs import ProgramFailedError
 from loadtest.reports.report import PAGE
-from loadtest.run import finishing
 
 BOUNDS = CapacityBounds(low=1000, high=64_000, p99_ms=100)
 
@@ -76,12 +81,12 @@ def test_more_than_half_of_the_repeats_decide_and_no_more_than_needed_run(
 ) -> None:
     done = []
 
-    def run() -> Iterator[list[str]]:
+    def run_points() -> Iterator[list[str]]:
         for outcome in outcomes:
             done.append(outcome)
             yield [] if outcome == "+" else ["too late"]
 
-    assert majority_sustains(run(), repeats) is sustained
+    assert majority_sustains(run_points(), repeats) is sustained
     assert len(done) == ran
 
 
@@ -117,15 +122,74 @@ def test_a_violation_names_value_and_limit() -> None:
 
 @pytest.mark.parametrize("ended", ["", "it was interrupted by Ctrl-C"])
 def test_the_report_of_a_search_counts_the_points_that_ran(tmp_path: Path, ended: str) -> None:
-    run = Run(name="x", description="", began="", machine={}, points=0, ended="it did not finish")
-    save(run, tmp_path / RUN)
+    begun = Run(name="x", description="", began="", machine={}, points=0, ended="it did not finish")
+    save(begun, tmp_path / RUN)
     (tmp_path / "points" / "1000-r1").mkdir(parents=True)
     save(GOOD, tmp_path / "points" / "1000-r1" / RESULT)
-    with suppress(KeyboardInterrupt), finishing(run, tmp_path) as finish:
+    with suppress(KeyboardInterrupt), run.finishing(begun, tmp_path) as finish:
         if ended:
             raise KeyboardInterrupt
-        finish(replace(run, capacity={"": 1000.0}))
+        finish(replace(begun, capacity={"": 1000.0}))
     saved = load(tmp_path).run
     assert (saved.points, saved.ended) == (1, ended)
     assert saved.capacity == ({} if ended else {"": 1000.0})
     assert "1 of 1 points" in (tmp_path / PAGE).read_text(encoding="utf-8")
+
+
+CAPACITY_PLAN = """
+jobs: [overheating]
+capacity: {low: 1000, high: 64000, p99_ms: 100}
+"""
+
+
+@pytest.fixture
+def overloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Run no programs: above 5,200 records/s the jobs fail. Return the rates of the points."""
+    rates: list[float] = []
+
+    @contextmanager
+    def context(folder: Path, show_status: ShowStatus) -> Iterator[RunContext]:
+        yield RunContext(RunningBroker(1, 1, folder / "kafka"), folder, show_status)
+
+    def run_point(self: PointRun) -> PointResult:
+        point = self._point
+        rates.append(point.rate)
+        self._folder.mkdir(parents=True)
+        if point.rate > 5200:
+            raise ProgramFailedError(f"the jobs ended: no memory (log: {self._folder}/jobs.log)")
+        result = replace(GOOD, label=point.label, rate=point.rate, lag_slope=0.0)
+        save(result, self._folder / RESULT)
+        return result
+
+    monkeypatch.setattr(run, "run_context", context)
+    monkeypatch.setattr(run, "shortage", lambda *_: None)
+    monkeypatch.setattr(machine, "describe", dict)
+    monkeypatch.setattr(machine, "busy_percent", lambda: 0.0)
+    monkeypatch.setattr(topics, "remove", lambda *_: None)
+    monkeypatch.setattr(PointRun, "run", run_point)
+    monkeypatch.setenv(FOLDER_VARIABLE, "")
+    (tmp_path / "plan.yaml").write_text(CAPACITY_PLAN, encoding="utf-8")
+    return rates
+
+
+def test_a_rate_at_which_the_jobs_fail_is_not_sustained(
+    tmp_path: Path, overloaded: list[float]
+) -> None:
+    path, folder = tmp_path / "plan.yaml", tmp_path / "run"
+    for resume in (False, True):
+        assert run.find_capacity(load_plan(path), path, folder, resume=resume) == {"": 5200}
+    assert overloaded == [1000, 2000, 4000, 8000, 5650, 4750, 5200]  # once each
+    failed = [point for point in load(folder).points if not point.valid]
+    assert [(point.rate, point.reasons) for point in failed] == [
+        (rate, [f"a program failed (the jobs ended: no memory (log: points/{rate}-r1/jobs.log))"])
+        for rate in (8000, 5650)
+    ]
+
+
+@pytest.mark.usefixtures("overloaded")
+def test_a_run_at_a_rate_at_which_the_jobs_fail_fails(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text("jobs: [overheating]\nrate: 8000\n", encoding="utf-8")
+    with pytest.raises(UserFacingError, match="the jobs ended: no memory"):
+        run.run_plan(load_plan(path), path, tmp_path / "run")
+    assert load(tmp_path / "run").points == []
