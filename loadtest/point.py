@@ -42,7 +42,9 @@ LONG_IDLE_S = 60.0
 COLLECT_S = 1.0
 """Time for the collector to receive the last outputs."""
 DRAIN_S = 600.0
-"""The longest wait for outputs after the load."""
+"""The longest wait for outputs after a load at a rate."""
+STALL_S = 600.0
+"""The longest time in which a catch-up that ends by itself may show no progress."""
 POLL_S = 0.2
 
 ShowStatus = Callable[[str], None]
@@ -81,6 +83,7 @@ class PointRun:
         self._sources: list[Topic] = list(dict.fromkeys(sources))
         sinks = (JOBS[name].sink for name in names)
         self._sinks = list(dict.fromkeys([*(sink for sink in sinks if sink), DEAD_LETTERS]))
+        self._progress, self._progress_at = (0, 0), 0.0
 
     def run(self) -> PointResult:
         """Run the point and return its result; its files stay in its folder."""
@@ -112,7 +115,10 @@ class PointRun:
                 ) as producer:
                     sampler.add("producer", producer.pid)
                     self._send_through_kills(stack, sampler, jobs, producer)
-            self._drain(jobs if self._settings.terminates else None, sampler)
+            if self._settings.terminates:
+                self._await_end(jobs, sampler)
+            else:
+                self._drain(sampler)
         starts_ms = (killed_ms or started_ms, started_ms if killed_ms else None)
         summary = artifacts.summary(self._programs.log("producer"))
         sampler.write(self._file("samples.csv"))
@@ -199,6 +205,7 @@ class PointRun:
         started_ms, records = now_ms(), share * (self._settings.count or 0)
         with ExitStack() as stack:
             jobs = self._start_jobs(stack, sampler, "killed-jobs")
+            self._progress_at = time.monotonic()
             while self._records_read() < records:
                 self._show("catching up until the kill")
                 if jobs.poll() is not None:
@@ -207,6 +214,7 @@ class PointRun:
                         f"({self._programs.last_output('killed-jobs')}): "
                         "raise count, or lower kill_at."
                     )
+                self._check_progress(sampler, "killed-jobs")
                 time.sleep(POLL_S)
             kill(jobs.pid)
         return started_ms
@@ -248,22 +256,37 @@ class PointRun:
             else "computing the truth"
         )
 
-    def _drain(self, jobs: "subprocess.Popen[bytes] | None", sampler: Sampler) -> None:
-        """Wait until the jobs have written all output: those that terminate, until they have ended.
+    def _check_progress(self, sampler: Sampler, log: str) -> None:
+        """Raise `UserFacingError` when the jobs have shown no batch and no output for `STALL_S`."""
+        batches = self._file(commands.PROGRESS)
+        progress = (batches.stat().st_size if batches.exists() else 0, sampler.output_count)
+        now = time.monotonic()
+        if progress != self._progress:
+            self._progress, self._progress_at = progress, now
+        elif now - self._progress_at > STALL_S:
+            raise UserFacingError(
+                f"the jobs did not end within {STALL_S:.0f} s of their last batch or output: "
+                f"{self._programs.last_output(log)}"
+            )
 
-        Otherwise wait until all expected output or no more output has come.
+    def _await_end(self, jobs: "subprocess.Popen[bytes]", sampler: Sampler) -> None:
+        """Wait until jobs that end by themselves have ended, for as long as they make progress."""
+        self._progress_at = time.monotonic()
+        while jobs.poll() is None:
+            self._show("catching up")
+            self._check_progress(sampler, "jobs")
+            time.sleep(POLL_S)
+        self._programs.check()
+        time.sleep(COLLECT_S)
+
+    def _drain(self, sampler: Sampler) -> None:
+        """Wait until all expected output or no more output has come.
+
+        After a load at a rate this takes at most `DRAIN_S`; a catch-up may take any time.
         """
-        give_up = last_output = time.monotonic()
+        began = last_output = time.monotonic()
         count, expected = -1, self._expected_outputs()
-        while time.monotonic() < give_up + DRAIN_S:
-            if jobs is not None:
-                self._show("catching up")
-                if jobs.poll() == 0:
-                    time.sleep(COLLECT_S)
-                    return
-                if jobs.poll() is None:
-                    time.sleep(POLL_S)
-                    continue
+        while self._settings.count or time.monotonic() < began + DRAIN_S:
             self._programs.check()
             self._show("draining")
             now = time.monotonic()
@@ -286,7 +309,7 @@ class PointRun:
     def _expected_outputs(self) -> int:
         """Return the number of outputs of jobs that do not end; 0 if unknown."""
         settings = self._settings
-        if settings.terminates or not settings.truth or len(settings.rules) < len(settings.jobs):
+        if not settings.truth or len(settings.rules) < len(settings.jobs):
             return 0
         truth = artifacts.truth(self._file(commands.TRUTH))
         dead_letters = truth.get("dead-letter", ()) if settings.reports else ()

@@ -1,13 +1,18 @@
 """How long a point waits for outputs, and which failures of its programs blame the load."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from broker.server import RunningBroker
 from events.cli import UserFacingError
-from loadtest.plan import load_plan, points
-from loadtest.point import longest_idle_s
+from loadtest import commands, point
+from loadtest.plan import Gates, Plan, load_plan, points
+from loadtest.point import PointRun, RunContext, longest_idle_s
 from loadtest.programs import ProgramFailedError, Programs
 from tests.support import ROOT
 
@@ -31,3 +36,103 @@ def test_a_program_that_fails_before_it_runs_does_not_fail_because_of_the_load(
         with pytest.raises(ProgramFailedError, match="ended with exit status 3: no such option"):
             programs.check()
     assert type(at_start.value) is UserFacingError
+
+
+class Clock:
+    """Time that passes only while the load tool sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let the time pass."""
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    moved = Clock()
+    monkeypatch.setattr(point, "time", moved)
+    monkeypatch.setattr(point, "POLL_S", 2.0)
+    return moved
+
+
+CATCH_UP = Plan(jobs=("overheating",), trigger="micro-batch", count=10**8, kill_at=0.5)
+ENGINE = Plan(jobs=("overheating",), engine="flink", count=10**8, truth=False)
+LIVE = Plan(jobs=("overheating",), truth=False)
+
+
+def point_run(folder: Path, plan: Plan) -> PointRun:
+    (planned,) = points(plan)
+    (folder / "points" / planned.folder).mkdir(parents=True)
+    context = RunContext(RunningBroker(1, 1, folder), folder, lambda _: None)
+    return PointRun(context, planned, Gates())
+
+
+def sampler(clock: Clock, until_s: float) -> Any:
+    """Return a sampler that sees an output every five seconds until a time."""
+
+    class Outputs:
+        @property
+        def output_count(self) -> int:
+            return int(min(clock.now, until_s) / 5)
+
+    return Outputs()
+
+
+def jobs_until(clock: Clock, end_s: float, at_poll: Callable[[], object] = lambda: None) -> Any:
+    """Return jobs that run until a time."""
+
+    def poll() -> int | None:
+        at_poll()
+        return 0 if clock.now >= end_s else None
+
+    return SimpleNamespace(poll=poll, pid=1)
+
+
+def test_a_catch_up_may_take_any_time_while_batches_end(tmp_path: Path, clock: Clock) -> None:
+    run = point_run(tmp_path, CATCH_UP)
+
+    def end_batches() -> None:
+        run._file(commands.PROGRESS).write_text("x" * int(clock.now / 500), encoding="utf-8")
+
+    run._await_end(jobs_until(clock, 2000, end_batches), sampler(clock, 0))
+    assert 2000 <= clock.now < 2010
+
+
+def test_a_catch_up_may_take_any_time_while_outputs_come(tmp_path: Path, clock: Clock) -> None:
+    point_run(tmp_path, CATCH_UP)._await_end(jobs_until(clock, 2000), sampler(clock, 1500))
+    assert 2000 <= clock.now < 2010
+
+
+def test_a_catch_up_that_stands_still_fails_and_says_so(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = point_run(tmp_path, CATCH_UP)
+    stuck, outputs = jobs_until(clock, 1e9), sampler(clock, 1000)
+    for log in ("jobs", "killed-jobs"):
+        run._programs.log(log).write_text("stuck\n", encoding="utf-8")
+    reason = "the jobs did not end within 600 s of their last batch or output: stuck"
+    with pytest.raises(UserFacingError, match=reason):
+        run._await_end(stuck, outputs)
+    assert 1600 <= clock.now < 1610
+    monkeypatch.setattr(PointRun, "_start_jobs", lambda *_: stuck)
+    with pytest.raises(UserFacingError, match=reason):
+        run._run_until_killed(outputs)
+    assert 2200 <= clock.now < 2210
+
+
+def test_a_catch_up_of_an_engine_ends_after_its_last_output(tmp_path: Path, clock: Clock) -> None:
+    point_run(tmp_path, ENGINE)._drain(sampler(clock, 2000))
+    assert 2060 <= clock.now < 2070
+
+
+def test_after_a_load_at_a_rate_outputs_are_awaited_for_ten_minutes(
+    tmp_path: Path, clock: Clock
+) -> None:
+    point_run(tmp_path, LIVE)._drain(sampler(clock, 1e9))
+    assert 600 <= clock.now < 610
