@@ -51,7 +51,8 @@ def test_a_producer_counts_what_it_sends(topics: Kafka, tmp_path: Path) -> None:
         second = eventually(lambda: value(port, sent), lambda found: (found or 0) > (first or 0))
         found = scrape(port)
     assert second is not None and second % 1 == 0
-    assert 0 <= (found("producer_behind_schedule_seconds") or 0) < 10
+    behind_s = found("producer_behind_schedule_seconds")
+    assert behind_s is not None and 0 <= behind_s < 10
     assert found("producer_records_failed_total") == 0
 
 
