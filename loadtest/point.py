@@ -50,13 +50,15 @@ POLL_S = 0.2
 ShowStatus = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunContext:
     """What every point of a run shares: the broker, the run's folder, and the status line."""
 
     broker: RunningBroker
     folder: Path
     show_status: ShowStatus
+    rehearsed: bool = False
+    """Whether a producer benchmark has warmed the broker up."""
 
 
 def longest_idle_s(settings: PointSettings, outputs_missing: bool) -> float:

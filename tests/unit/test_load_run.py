@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -15,10 +16,12 @@ from broker.server import RunningBroker
 from demo.processes import FOLDER_VARIABLE
 from events import settings
 from events.cli import END_SIGNALS, UserFacingError
-from loadtest import machine, run
+from loadtest import machine, run, topics
 from loadtest.measure.result import RUN, Run, save
-from loadtest.plan import load_plan, points
+from loadtest.plan import Gates, Plan, load_plan, points
+from loadtest.point import RunContext
 from loadtest.processes import environment
+from loadtest.producer_benchmark import ProducerBenchmark
 from loadtest.run import KAFKA, exclusive, prepare, run_context, run_plan
 from tests.support import ROOT
 
@@ -206,3 +209,23 @@ def test_programs_of_a_run_serve_no_metrics(
     found = settings.load()
     assert (found.kafka_bootstrap_servers, found.topic_prefix) == ("localhost:19092", "load-")
     assert found.metrics_port is None
+
+
+def test_the_first_benchmark_on_a_broker_is_rehearsed_whichever_repeat_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+
+    def send(self: ProducerBenchmark, status: str) -> SimpleNamespace:
+        sent.append(f"{self._point.repeat} {status}")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return SimpleNamespace(write=lambda _: None)
+
+    monkeypatch.setattr(ProducerBenchmark, "_send", send)
+    monkeypatch.setattr(ProducerBenchmark, "_result", lambda *_: Gates())  # any record
+    monkeypatch.setattr(topics, "remove", lambda *_: None)
+    planned = list(points(Plan(jobs=(), count=9, truth=False, repeats=3)))
+    resumed = RunContext(RunningBroker(1, 1, tmp_path), tmp_path, lambda _: None)
+    for point in planned[1:]:  # an earlier run has finished the first one
+        ProducerBenchmark(resumed, point, Gates()).run()
+    assert sent == ["1 rehearsing", "1 sending", "2 sending"]
