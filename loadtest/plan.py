@@ -167,6 +167,13 @@ class PointSettings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
         )
 
     @property
+    def topics_unread(self) -> list[Topic]:
+        """The topics that the producer's streams send and no job reads."""
+        read = {topic for name in self.jobs for topic in self.topics_read(name)}
+        sent = [kind.topic for stream in self.streams for kind in STREAM_PLANS[stream]]
+        return [topic for topic in sent if topic not in read] if self.jobs else []
+
+    @property
     def main_queries(self) -> tuple[str, ...]:
         """The names of the jobs' queries."""
         return tuple(
@@ -363,6 +370,9 @@ def _job_problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
             yield f"jobs[{i}]", f"{name} writes files, which load plans cannot observe"
         elif not {*settings.topics_read(name)} <= _SENT:
             yield f"jobs[{i}]", f"{name} reads other jobs' output, which the producer does not send"
+    if unread := settings.topics_unread:
+        names = ", ".join(topic.name for topic in unread)
+        yield "jobs", f"the producer would also send {names}, which no job of the plan reads"
     if not settings.jobs:
         if not settings.count:
             yield "jobs", "a plan without jobs measures only sending, and needs a count"

@@ -290,6 +290,19 @@ def test_a_job_with_a_query_for_each_topic_is_measured_by_those_of_its_topics(
         load_plan(written(tmp_path, "jobs: [dead_letters]\ntrigger: micro-batch\n"))
 
 
+@pytest.mark.parametrize("job", ["deduplicate", "dead_letters"])
+def test_a_plan_that_leaves_a_topic_of_the_click_stream_unread_is_refused(
+    tmp_path: Path, job: str
+) -> None:
+    clicks = f"trigger: micro-batch\noptions: [--topic=ad-clicks]\njobs: [{job}"
+    problem = r"line 3 .* \(jobs\): the producer would also send ad-impressions, which no job of "
+    with pytest.raises(UserFacingError, match=problem):
+        load_plan(written(tmp_path, f"{clicks}]\n"))
+    assert load_plan(written(tmp_path, f"{clicks}, ad_attribution]\n")).streams == ("clicks",)
+    actions = f"trigger: micro-batch\noptions: [--topic=user-actions]\njobs: [{job}]\n"
+    assert load_plan(written(tmp_path, actions)).streams == ("actions",)
+
+
 def test_a_capacity_is_searched_to_15_percent_with_three_repeats() -> None:
     plans = {path.stem: load_plan(path) for path in PLANS}
     searched = {name: plan for name, plan in plans.items() if plan.capacity}
