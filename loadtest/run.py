@@ -2,19 +2,17 @@
 
 import fcntl
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 import psutil
 
 from broker import server
 from demo.processes import end_all, mark_children
-from events.cli import END_SIGNALS, UserFacingError, handle_end
+from events.cli import UserFacingError, unwind_at_end
 from events.times import now_ms, to_text
 from loadtest import capacity, engines, machine
 from loadtest.measure.result import RUN, PointResult, Run, SavedRun, load, save
@@ -262,7 +260,7 @@ def finishing(run: Run, folder: Path) -> Iterator[Callable[[Run], None]]:
 @contextmanager
 def run_context(folder: Path, show_status: ShowStatus) -> Iterator[RunContext]:
     """Yield a context with a broker of its own, and stop the broker at the end."""
-    handle_end(_end)
+    unwind_at_end()
     show_status("starting a broker")
     broker = server.start(server.free_port(), folder / KAFKA, fresh=True)
     try:
@@ -295,15 +293,6 @@ def _run_point(
         if not searching:
             raise
         return running.failed(error)
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    """End the run on the first signal; ignore further ones while the programs are stopped."""
-    for each in END_SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
-    if number == signal.SIGINT:
-        raise KeyboardInterrupt
-    sys.exit(128 + number)
 
 
 def summary_line(result: PointResult) -> str:
