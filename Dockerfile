@@ -28,8 +28,7 @@ FROM packages AS connector
 WORKDIR /src
 COPY jars jars
 COPY events/__init__.py events/catalog.py events/cli.py events/records.py events/settings.py events/topics.py events/
-RUN RACKSTREAM_JARS=/opt/rackstream/jars python -m jars fetch \
- && rm -rf /opt/rackstream/jars/broker
+RUN RACKSTREAM_JARS=/opt/rackstream/jars python -m jars fetch spark
 
 # Spark's classes as the JVM maps them into memory, shared by all containers: a start takes half the processor time
 # (docs/cold-start.md). A change of a job does not make it again.

@@ -11,16 +11,20 @@ from jars.fetch import LOCKS, fetch, relock
 app = cli.new_app("The Java parts: a Kafka broker, and Spark's connector to Kafka.")
 
 
+Lock = Annotated[str | None, typer.Argument(help="Which lock: broker or spark; both if not given.")]
+
+
 @app.command("fetch")
-def fetch_command() -> None:
-    """Fetch the jars of every lock file that are missing.
+def fetch_command(name: Lock = None) -> None:
+    """Fetch the locked jars that are missing.
 
     They go where the tests and the demo look, which ignore `.env`, and where the settings say.
     """
+    names = _names(name)
     for number, place in enumerate(settings.jars_settings()):
         begin = time.monotonic()
         try:
-            count = fetch(sorted(LOCKS), place)
+            count = fetch(names, place)
         except OSError as error:
             sentence = f"the jars cannot be written to {place.jars_dir}: {error}."
             if number == 0:
@@ -33,17 +37,19 @@ def fetch_command() -> None:
 
 
 @app.command("lock")
-def lock_command(
-    name: Annotated[
-        str | None, typer.Argument(help="Which lock: broker or spark; both if not given.")
-    ] = None,
-) -> None:
+def lock_command(name: Lock = None) -> None:
     """Write the SHA-256 of every jar into a lock file, after its versions were edited by hand."""
-    if name is not None and name not in LOCKS:
+    relock(_names(name), settings.load())
+
+
+def _names(name: str | None) -> list[str]:
+    if name is None:
+        return sorted(LOCKS)
+    if name not in LOCKS:
         raise cli.UserFacingError(
             f"there is no lock {name!r}: choose one of {', '.join(sorted(LOCKS))}."
         )
-    relock(sorted(LOCKS) if name is None else [name], settings.load())
+    return [name]
 
 
 if __name__ == "__main__":

@@ -90,6 +90,18 @@ def test_the_demo_gets_its_jars_with_an_env_file_that_no_program_can_use(
     assert not is_current("spark", settings)
 
 
+def test_the_jars_of_one_lock_can_be_fetched_alone(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RACKSTREAM_JARS", str(settings.jars_dir))
+    fetch_command("spark")
+    assert is_current("spark", settings)
+    assert not is_current("broker", settings)
+    with pytest.raises(UserFacingError, match="there is no lock 'java': choose one of broker, sp"):
+        fetch_command("java")
+
+
 def write_env_file(folder: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     """Write a `.env` that programs read, and enter its folder."""
     (folder / ".env").write_bytes(text)
