@@ -2,6 +2,7 @@
 
 import base64
 import time
+import unicodedata
 from typing import Any
 
 import pytest
@@ -49,6 +50,8 @@ INVISIBLE_ON_PAGE = """() => {
   }
   return texts.filter(text => /[\\p{Cf}\\u2028\\u2029]/u.test(text));
 }"""
+INVISIBLE = {"Cc", "Cf", "Zl", "Zp"}
+"""Unicode's categories of control and format characters, and of separators of lines."""
 COUNT_ANIMATIONS = """() => {
   window.animations = 0;
   document.addEventListener('animationstart', () => { window.animations++; });
@@ -274,7 +277,7 @@ def test_hostile_names_are_only_text(site: Site, page: Page) -> None:
         expect(page.locator("#rack-now")).to_contain_text(f"{60.0 + number:.1f}")
         # The name of the rack, of its site and of its type are the same text.
         for shown in map(page.locator, ("#rack-id", "#rack-site", "#rack-type")):
-            expect(shown).to_have_text(page.locator("#rack-id").inner_text())
+            expect(shown).to_have_text(visible(rack_id))
             assert shown.evaluate("node => node.closest('bdi') !== null"), "its direction stays"
             assert shown.locator("*").count() == 0, "no element was made of it"
         assert page.evaluate(INVISIBLE_ON_PAGE) == []
@@ -285,6 +288,14 @@ def test_hostile_names_are_only_text(site: Site, page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= DESKTOP["width"]
     for rack_id in HOSTILE_RACKS:
         site.alert(rack_id, "NORMAL")
+
+
+def visible(name: str) -> str:
+    """Return a name with the code points of its invisible characters, as the page shows it."""
+    return "".join(
+        f"⟨U+{ord(character):04X}⟩" if unicodedata.category(character) in INVISIBLE else character
+        for character in name
+    )
 
 
 def tiles_of(page: Page) -> set[str]:
