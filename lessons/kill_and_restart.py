@@ -21,6 +21,7 @@ from threading import Event
 from pyspark.sql import DataFrame, SparkSession
 
 from events import settings
+from jars.java import QUICK_JAVA
 from lessons.harness.context import LessonContext, await_end, format_table, wait_until
 from spark_jobs.runtime import cds_archive
 from spark_jobs.runtime.session import new_session
@@ -91,5 +92,5 @@ def _read(context: LessonContext, name: str) -> str:
 
 if __name__ == "__main__":
     config = settings.load()
-    java_options = cds_archive.java_options(config)
+    java_options = f"{cds_archive.java_options(config)} {QUICK_JAVA}"
     totals(new_session(config, 2, 1, java_options=java_options), Path(sys.argv[1]), hang_in=1)
