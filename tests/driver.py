@@ -18,6 +18,7 @@ from events.records import encode
 from events.topics import USER_ACTIONS, USER_TOTALS
 from tests.builders import action
 from tests.support import Kafka, eventually, free_port, kill, program, run
+from tests.unit.metrics import value
 
 USER = "user"
 """Who buys in `Driver.buy`."""
@@ -37,7 +38,8 @@ class Driver:
     @contextmanager
     def running(self, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
         """Run the jobs, and end all that is left of them."""
-        command = ("spark_jobs", "run", *self.jobs, f"--checkpoint-root={self.root}", *options)
+        own = (f"--checkpoint-root={self.root}", f"--metrics-port={self.metrics_port}")
+        command = ("spark_jobs", "run", *self.jobs, *own, "--state-partitions=2", *options)
         with program(*command, env=self.env, output=self.output) as process:
             family: list[psutil.Process] = []
             try:
@@ -77,8 +79,21 @@ class Driver:
         return done.returncode, (done.stdout + done.stderr).strip()
 
     def until_health_says(self, text: str, *, timeout_s: float) -> None:
-        """Wait until the command says something."""
-        eventually(self.health, lambda said: text in said[1], timeout_s=timeout_s, every_s=0.5)
+        """Wait until the command says something, and the metric `healthy` the same.
+
+        The metric is asked first, as the command starts a process.
+        """
+        healthy = text.startswith("healthy")
+
+        def said() -> str:
+            found = self.metric("healthy")
+            return self.health()[1] if found == healthy else f"the metric healthy is {found}"
+
+        eventually(said, lambda said: text in said, timeout_s=timeout_s, every_s=0.2)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Return the value of a metric, or None while the driver does not serve it."""
+        return value(self.metrics_port, name, **labels)
 
     def queries(self) -> dict[str, dict[str, Any]]:
         """Return the queries of the driver's status by name."""

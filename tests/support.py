@@ -6,12 +6,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from hypothesis import settings
 
 from broker.server import free_port
@@ -23,6 +30,7 @@ __all__ = [
     "ROOT",
     "Kafka",
     "Record",
+    "Sender",
     "above",
     "equal_to",
     "eventually",
@@ -34,6 +42,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Records = Iterable[tuple[str | bytes | None, bytes | None]]
+"""Keys and values."""
 ROOT = Path(__file__).parent.parent
 FULL_EXAMPLES = 100
 """How many examples Hypothesis draws under the profile `full`, unless a test says otherwise."""
@@ -113,36 +123,13 @@ class Kafka:
         """Return the topic's name on the broker."""
         return self.prefix + topic.name
 
-    def send(
-        self,
-        topic: Topic,
-        records: Iterable[tuple[str | bytes | None, bytes | None]],
-        *,
-        partition: int = -1,
-    ) -> None:
+    def send(self, topic: Topic, records: Records, *, partition: int = -1) -> None:
         """Append (key, value) pairs in order.
 
         They go to the partitions that Java's producer would choose, or all to `partition`.
         """
-        failed: list[str] = []
-        producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "acks": "all"}
-        )
-        for key, value in records:
-            while True:
-                try:
-                    producer.produce(
-                        self.name(topic),
-                        key=key,
-                        value=value,
-                        on_delivery=lambda error, _: failed.append(str(error)) if error else None,
-                        partition=partition,
-                    )
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-        left = producer.flush(30)
-        assert not left and not failed, f"{left} records unsent, {len(failed)} failed: {failed[:1]}"
+        with closing(Sender(self)) as sender:
+            sender.send(topic, records, partition=partition)
 
     def partitions(self, topic: Topic) -> set[int]:
         """Return the numbers of the topic's partitions; none where it does not exist."""
@@ -184,6 +171,43 @@ class Kafka:
             yield reader
         finally:
             reader.close()
+
+
+class Sender:
+    """Sends as `Kafka.send` does, with one producer for many calls of one thread.
+
+    The producer learns of a topic's new partitions only after minutes.
+    """
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka, self._failed = kafka, list[str]()
+        self._producer = Producer(
+            {"bootstrap.servers": kafka.bootstrap, "partitioner": "murmur2_random", "acks": "all"}
+        )
+
+    def send(self, topic: Topic, records: Records, *, partition: int = -1) -> None:
+        """Append (key, value) pairs in order."""
+        name = self._kafka.name(topic)
+        for key, value in records:
+            while True:
+                try:
+                    self._producer.produce(
+                        name, key=key, value=value, on_delivery=self._note, partition=partition
+                    )
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+        left, failed = self._producer.flush(30), self._failed
+        assert not left and not failed, f"{left} records unsent, {len(failed)} failed: {failed[:1]}"
+
+    def close(self) -> None:
+        """Close the producer, also while the broker is away: without `purge` it would wait."""
+        self._producer.purge()
+        self._producer.close()
+
+    def _note(self, error: KafkaError | None, _: Message) -> None:
+        if error:
+            self._failed.append(str(error))
 
 
 @contextmanager

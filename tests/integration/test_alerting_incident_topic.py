@@ -4,7 +4,8 @@ import json
 import random
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,18 @@ from events.records import Alert, AlertCommand, encode
 from events.times import now_ms, to_text
 from events.topics import ALERT_COMMANDS, ALERTS, INCIDENTS
 from tests.builders import new_alert, new_command
-from tests.support import Kafka, above, equal_to, eventually, free_port, kill, program, run
+from tests.support import (
+    Kafka,
+    Sender,
+    above,
+    equal_to,
+    eventually,
+    free_port,
+    kill,
+    program,
+    run,
+)
+from tests.unit.metrics import value
 
 pytestmark = pytest.mark.full
 
@@ -100,14 +112,15 @@ class History:
             sender.join()
 
     def _send(self, stop: threading.Event) -> None:
-        # Some thousand records a second: a kill meets many, and few must be read again after it.
-        while not stop.wait(0.02):
-            # No later alert ends the acknowledgement of this one.
-            alerts = [self._acknowledged, *(self._alert() for _ in range(25))]
-            self._topics.send(ALERTS, [(each.subject, encode(each)) for each in alerts])
-            commands = [self._command() for _ in range(4)]
-            commands.append(self._new_command("ack", self._acknowledged.subject))
-            self._topics.send(ALERT_COMMANDS, [(each.subject, encode(each)) for each in commands])
+        # Some 600 records a second: a kill meets many, and few must be read again after it.
+        with closing(Sender(self._topics)) as sender:
+            while not stop.wait(0.03):
+                # No later alert ends the acknowledgement of this one.
+                alerts = [self._acknowledged, *(self._alert() for _ in range(25))]
+                sender.send(ALERTS, [(each.subject, encode(each)) for each in alerts])
+                commands = [self._command() for _ in range(4)]
+                commands.append(self._new_command("ack", self._acknowledged.subject))
+                sender.send(ALERT_COMMANDS, [(each.subject, encode(each)) for each in commands])
 
     def _alert(self) -> Alert:
         if self._recent and self._draw.random() < 0.1:
@@ -198,13 +211,18 @@ def test_a_silence_that_ends_while_the_broker_is_away_is_published_when_it_is_ba
     tmp_path: Path,
 ) -> None:
     """Health checks see the outage, its end, and that the process was killed."""
-    database, output = tmp_path / "db", tmp_path / "output"
+    database, output, port = tmp_path / "db", tmp_path / "output", free_port()
     home = {"RACKSTREAM_HOME": str(tmp_path)}
 
     def health() -> str:
         done = run("alerting", "health", f"--database={database}", env=home)
         assert done.returncode == (0 if done.stdout else 1)
         return done.stdout + done.stderr
+
+    def health_where_metric_says(healthy: int) -> str:
+        """Return what the command says; it starts a process, so the metric is asked first."""
+        found = value(port, "healthy")
+        return health() if found == healthy else f"the metric healthy is {found}"
 
     running = server.start(free_port(), tmp_path / "kafka")
     try:
@@ -216,9 +234,8 @@ def test_a_silence_that_ends_while_the_broker_is_away_is_published_when_it_is_ba
             return row["status"] if row else None
 
         alert = new_alert(1, now_ms(), "rack-1", "WARNING", "error")
-        with program(
-            "alerting", "run", f"--database={database}", env=topics.env | home, output=output
-        ) as process:
+        command = ("alerting", "run", f"--database={database}", f"--metrics-port={port}")
+        with program(*command, env=topics.env | home, output=output) as process:
             topics.send(ALERTS, [("rack-1", encode(alert))])
             eventually(status, equal_to("firing"))
             until = to_text(now_ms() + 6000)
@@ -230,11 +247,12 @@ def test_a_silence_that_ends_while_the_broker_is_away_is_published_when_it_is_ba
             running.stop()
             eventually(lambda: shown(database, "list")[0]["status"], equal_to("firing"))
             eventually(output.read_text, lambda text: "could not be published" in text)
-            eventually(health, lambda text: "has not answered for 3" in text, timeout_s=60)
+            unhealthy = partial(health_where_metric_says, 0)
+            eventually(unhealthy, lambda text: "has not answered for 3" in text, timeout_s=60)
             running = server.start(running.port, tmp_path / "kafka")
             eventually(status, equal_to("firing"))
             eventually(output.read_text, lambda text: "Incidents are published again" in text)
-            eventually(health, equal_to(is_healthy))
+            eventually(partial(health_where_metric_says, 1), equal_to(is_healthy))
             kill(process)
             assert f"alerting: process {process.pid} was killed" in health()
     finally:

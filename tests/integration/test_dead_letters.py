@@ -10,6 +10,7 @@ from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS, USER_ACTIONS, Top
 from tests.integration.test_jobs import (
     NONE_LATE,
     RACK_JOBS,
+    SHUFFLE_WAIT,
     Pipeline,
     kill_tree,
     left_out,
@@ -59,7 +60,7 @@ def test_each_record_is_reported_through_a_kill_by_one_process_at_a_time(
     send(pipeline.kafka, contents[part : 2 * part])
     progress = pipeline.folder / "progress.jsonl"
     options = (NOW, f"--progress={progress}")
-    with pipeline.running("--batch-seconds=5", jobs=JOBS) as process:
+    with pipeline.running("--batch-seconds=5", SHUFFLE_WAIT, jobs=JOBS) as process:
         pipeline.until(process, lambda: not pipeline.wrong(JOBS))
         # The batch that is under way has read all.
         latest = max(commits(pipeline))

@@ -7,8 +7,9 @@ import signal
 import statistics
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -23,8 +24,9 @@ from events.records import encode
 from events.topics import RACK_READINGS, RACK_TEMPERATURE, USER_ACTIONS, USER_TOTALS
 from tests.builders import action, reading
 from tests.driver import Driver, python_workers
+from tests.integration.test_jobs import SHUFFLE_WAIT
 from tests.spark.mixed_topic import output_differences
-from tests.support import Kafka, above, equal_to, eventually, free_port, kill, program, run
+from tests.support import Kafka, Sender, above, equal_to, eventually, free_port, kill, program, run
 from tests.unit.metrics import scrape
 
 pytestmark = pytest.mark.full
@@ -41,7 +43,8 @@ class Operator:
     """What an operator sees of a driver, a producer and alerting, each of which has metrics."""
 
     def __init__(self, driver: Driver, database: Path) -> None:
-        self.ports = {name: free_port() for name in ("spark_jobs", "producer", "alerting")}
+        self.ports = {name: free_port() for name in ("producer", "alerting")}
+        self.ports["spark_jobs"] = driver.metrics_port
         self.env = driver.env | {"ALERTING_DATABASE": str(database)}
 
     def status(self) -> str:
@@ -64,12 +67,24 @@ class Operator:
         except OSError:
             return "no answer"
 
-    def sees_everything_work(self) -> bool:
-        """Tell whether all programs are healthy."""
-        return all(text.startswith("0 healthy: ") for text in self.health().values()) and all(
-            self.metric(name, "healthy") == self.metric(name, "broker_reachable") == 1
+    def metrics_say(self, value: int) -> bool:
+        """Tell whether the metrics of health have a value in all programs."""
+        return all(
+            self.metric(name, "healthy") == self.metric(name, "broker_reachable") == value
             for name in self.ports
         )
+
+    def health_where_metrics_say(self, value: int) -> dict[str, str]:
+        """Return what each command says, or nothing where the metrics of health differ.
+
+        The metrics are asked first, as each command starts a process.
+        """
+        return self.health() if self.metrics_say(value) else {}
+
+    def sees_everything_work(self) -> bool:
+        """Tell whether all programs are healthy."""
+        said = self.health_where_metrics_say(1)
+        return bool(said) and all(text.startswith("0 healthy: ") for text in said.values())
 
     def sees_that_one_was_killed(self, name: str, pid: int) -> None:
         """Check the three views of a process that no longer runs."""
@@ -84,13 +99,13 @@ def test_what_is_stopped_or_deleted_shows_in_the_status_the_health_and_the_metri
 ) -> None:
     driver = Driver(own_broker, tmp_path, "rack_temperature")
     operator = Operator(driver, tmp_path / "alerts")
-    driver_port, producer_port, alerting_port = (
-        f"--metrics-port={port}" for port in operator.ports.values()
+    producer_port, alerting_port = (
+        f"--metrics-port={operator.ports[name]}" for name in ("producer", "alerting")
     )
     sends = ("producer", "run", "--streams=racks", "--rate=20", "--racks=5", producer_port)
     logs = ("alerting", "run", alerting_port)
     with (
-        driver.running(driver_port) as process,
+        driver.running(SHUFFLE_WAIT) as process,
         program(*sends, env=operator.env, output=tmp_path / "producer.log") as producer,
         program(*logs, env=operator.env, output=tmp_path / "alerting.log") as alerting,
     ):
@@ -98,11 +113,12 @@ def test_what_is_stopped_or_deleted_shows_in_the_status_the_health_and_the_metri
         eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
         driver.until_health_says("healthy: queries 4, processes 1", timeout_s=30)
         eventually(operator.sees_everything_work)
-        eventually(
-            lambda: driver.queries()["user_totals"], lambda query: query.get("records_behind") == 0
+        behind = partial(driver.metric, "query_records_behind", query="user_totals")
+        queries = eventually(
+            lambda: driver.queries() if behind() == 0 else {},
+            lambda found: bool(found) and found["user_totals"].get("records_behind") == 0,
         )
-        totals, temperature = map(driver.queries().get, ("user_totals", "rack_temperature"))
-        assert totals is not None and temperature is not None
+        totals, temperature = queries["user_totals"], queries["rack_temperature"]
         assert "records_behind" not in temperature and "state_rows" not in temperature
         # It keeps the id of each purchase, to remove repeats, and one user's total.
         assert totals["state_rows"] == driver.purchases + 1
@@ -122,26 +138,25 @@ def test_what_is_stopped_or_deleted_shows_in_the_status_the_health_and_the_metri
             return "user_totals failed and is started again now" in driver.said()
 
         eventually(has_failed_after_kill, timeout_s=60)
-        eventually(lambda: int(driver.queries()["user_totals"]["restarts"]), above(0))
+        restarts = partial(driver.metric, "query_restarts_total", query="user_totals")
+        eventually(lambda: restarts() or 0, above(0))
         eventually(driver.counted, equal_to(driver.purchases), timeout_s=60)
-        assert driver.queries()["rack_temperature"]["restarts"] == 0
+        queries = eventually(driver.queries, lambda found: found["user_totals"]["restarts"] > 0)
+        assert queries["rack_temperature"]["restarts"] == 0
 
         # The broker accepts connections and does not answer.
         psutil.Process(own_broker.pid).suspend()
         silent = f"the broker at {own_broker.bootstrap} has not answered for "
         eventually(
-            operator.health,
-            lambda said: all(f"1 {name}: {silent}" in text for name, text in said.items()),
+            lambda: operator.health_where_metrics_say(0),
+            lambda said: said and all(f"1 {name}: {silent}" in said[name] for name in said),
             timeout_s=SILENCE_SHOWS_S,
-            every_s=0.5,
+            every_s=0.2,
         )
         shown = operator.status()
         assert f"the broker at {own_broker.bootstrap} does not answer" in shown
         assert all(f"! {name}{silent}" in shown for name in ("", "producer: ", "alerting: "))
-        for name in operator.ports:
-            assert (
-                operator.metric(name, "healthy") == operator.metric(name, "broker_reachable") == 0
-            )
+        assert operator.metrics_say(0)
         psutil.Process(own_broker.pid).resume()
         eventually(operator.sees_everything_work, timeout_s=60)
         driver.buy()
@@ -187,12 +202,13 @@ def test_killed_queries_are_back_within_three_seconds_and_lose_nothing(
     end, sent = Event(), [0]
 
     def send() -> None:
-        while not end.wait(0.1):
-            number = sent[0]
-            purchase, one = action(f"a{number}", amount=Decimal("1.00")), reading(number)
-            kafka.send(USER_ACTIONS, [("user", encode(purchase))])
-            kafka.send(RACK_READINGS, [(one.rack_id, encode(one))])
-            sent[0] += 1
+        with closing(Sender(kafka)) as sender:
+            while not end.wait(0.1):
+                number = sent[0]
+                purchase, one = action(f"a{number}", amount=Decimal("1.00")), reading(number)
+                sender.send(USER_ACTIONS, [("user", encode(purchase))])
+                sender.send(RACK_READINGS, [(one.rack_id, encode(one))])
+                sent[0] += 1
 
     env = kafka.env | {"RACKSTREAM_HOME": str(tmp_path)}
     sender = Thread(target=send)
