@@ -93,6 +93,7 @@ def test_the_documented_transcript_is_what_the_programs_print(
     topics.send(ALERTS, [(key, value) for key, value in alerts if key == "rack-0007"])
     assert len(TRANSCRIPT) >= 5
     for command, expected in TRANSCRIPT:
-        read_topics()
+        if command == "alerting list":  # the alerts, later the commands of `ack` and `silence`
+            read_topics()
         printed = run(*command.split(), env=env)
         assert without_times(printed.stdout) == without_times(expected), printed
