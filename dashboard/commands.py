@@ -88,16 +88,19 @@ class CommandPublisher:
         if not self._slots.acquire(blocking=False):
             raise CommandError(503, "Too many commands are being sent: try again.")
         try:
-            append(
-                self._servers, self._topic, [(command.subject.encode(), encode(command))], SEND_S
-            )
+            self._send(command)
+        finally:
+            self._slots.release()
+
+    def _send(self, command: AlertCommand) -> None:
+        record = command.subject.encode(), encode(command)
+        try:
+            append(self._servers, self._topic, [record], SEND_S)
         except KafkaException as error:
             why = error.args[0].str()
             raise CommandError(
                 503, f"The broker did not accept the command ({why}): try again."
             ) from None
-        finally:
-            self._slots.release()
 
 
 _REQUEST = msgspec.json.Decoder(CommandRequest)
