@@ -77,7 +77,7 @@ def test_a_start_whose_fingerprint_was_not_written_can_be_repeated(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as full, pytest.raises(OSError, match="No space left"):
-        full.setattr(Path, "write_text", fill_disk)
+        full.setattr(Path, "write_bytes", fill_disk)
         open_checkpoint(str(tmp_path), identity(window="10 minutes"))
     path = open_checkpoint(str(tmp_path), identity(window="10 minutes"))
     assert [file.name for file in Path(path).iterdir()] == ["fingerprint.json"]

@@ -1,6 +1,7 @@
 """What a driver learns of its topics while the broker answers late, or not at all."""
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain, repeat
 from queue import Queue
 
 import pytest
@@ -20,7 +21,7 @@ NO_ANSWER = "no answer"
 def test_a_broker_that_has_not_answered_once_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    answers: Iterator[Exception | dict[str, int]] = iter([failure, {"rack-readings": 7}])
+    answers: Iterator[Exception | dict[str, int]] = chain([failure], repeat({"rack-readings": 7}))
 
     def ask(*_: object) -> Mapping[str, int]:
         answer = next(answers)
