@@ -65,6 +65,13 @@ def seen_rules(stack: Stack) -> set[tuple[str, str]]:
     return {(alert["rule"], alert["state"]) for alert in stack.alerts()}
 
 
+def checkpointed_queries(stack: Stack) -> set[str]:
+    """Return the ids of the queries that have a checkpoint: a new one gets a new id."""
+    metadata = "cat /var/lib/rackstream/checkpoints/*/*/*/*/*/metadata"
+    text = stack.command("exec", "--no-TTY", "closed-windows", "sh", "-c", metadata)
+    return set(re.findall(r'"id":"([0-9a-f-]{36})"', text))
+
+
 def await_every_rule_and_more(stack: Stack) -> None:
     """Wait until every rule has alerts, and more have been logged than now.
 
@@ -131,7 +138,8 @@ def test_everything_comes_out_right_despite_kills_and_after_a_restart(
     print(f"to the end of the kills: {took_s():.1f} s")  # noqa: T201 - for docs
 
     # `down` removes the containers and keeps their data, from which new ones continue.
-    logged = {row["alert_id"] for row in stack.alerts()}
+    logged, queries = {row["alert_id"] for row in stack.alerts()}, checkpointed_queries(stack)
+    assert queries
     stack.command("down", "--timeout", "20")
     assert stack.command("ps", "--all", "--quiet") == ""
     stack.up()
@@ -143,6 +151,8 @@ def test_everything_comes_out_right_despite_kills_and_after_a_restart(
         json.loads(record.value or b"")["alert_id"] for record in stack.kafka.read_all(ALERTS)
     }
     assert logged <= {row["alert_id"] for row in stack.alerts()}
+    # With new checkpoints, the jobs would repeat all outputs with the same ids.
+    assert queries <= checkpointed_queries(stack)
     if EACH_VERDICT:
         promises.judge("every rule of the containers", every_rule_s, PROMISED_EVERY_RULE_S)
     promises.judge("first alert of the containers", first_alert_s, PROMISED_FIRST_ALERT_S)
