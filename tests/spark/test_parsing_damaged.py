@@ -4,13 +4,11 @@ import json
 import re
 from collections import Counter
 from datetime import datetime
-from random import Random
+from random import Random, SystemRandom
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -104,16 +102,18 @@ def moment(value: Any) -> datetime:
     return datetime.fromisoformat(value)
 
 
+@pytest.fixture
+def seed() -> int:
+    """Return a seed that is new in each run; pytest names it when the test fails."""
+    return SystemRandom().randrange(2**32)
+
+
 @pytest.mark.full
-@settings(
-    max_examples=6, deadline=None, phases=[Phase.reuse, Phase.generate]
-)  # seeds have no order to shrink by
-@given(st.integers(0, 2**32))
 def test_the_strict_parser_agrees_with_a_strict_reader_on_damaged_readings(
     spark: SparkSession, seed: int
 ) -> None:
     random = Random(seed)
-    values = list({mutant(random) for _ in range(2500)})
+    values = list({mutant(random) for _ in range(15_000)})
     parsed = parse(kafka_table(spark, values), RackReading)
     rows = parsed.drop("event_time", "scheduled_time", "key").collect()
     wrong, good = [], 0
@@ -131,19 +131,15 @@ def test_the_strict_parser_agrees_with_a_strict_reader_on_damaged_readings(
         if found != expected:
             wrong.append((value, row["error"], expected))
     assert not wrong, min(wrong, key=lambda one: len(one[0]))
-    assert 80 < good < len(values) - 80, "the mutants must be of both kinds"
+    assert 300 < good < len(values) - 300, "the mutants must be of both kinds"
 
 
 @pytest.mark.full
-@settings(
-    max_examples=3, deadline=None, phases=[Phase.reuse, Phase.generate]
-)  # seeds have no order to shrink by
-@given(st.integers(0, 2**32))
 def test_what_the_arrow_parser_accepts_the_strict_parser_reads_alike(
     spark: SparkSession, seed: int
 ) -> None:
     random = Random(seed)
-    values = [GOOD, *TRICKY, *{mutant(random) for _ in range(2500)}, *dated(random)]
+    values = [GOOD, *TRICKY, *{mutant(random) for _ in range(7500)}, *dated(random)]
     good, fields = ArrowParser(RackReading).parse(pa.array(values, pa.binary()), NAMES)
     surely = [value for value, is_good in zip(values, good.to_pylist(), strict=True) if is_good]
     columns = [
@@ -162,7 +158,7 @@ def test_what_the_arrow_parser_accepts_the_strict_parser_reads_alike(
     ]
     assert not differing, min(differing, key=lambda one: len(one[0]))
     assert good[0].as_py()
-    assert 80 < len(surely) < len(values) - 80, "the mutants must be of both kinds"
+    assert 240 < len(surely) < len(values) - 240, "the mutants must be of both kinds"
 
 
 TRICKY = [
@@ -200,7 +196,7 @@ def dated(random: Random) -> list[bytes]:
     """Return readings whose time is almost valid."""
     digits = [*b"0123456789", *b"-T:.Z +"]
     times = []
-    for _ in range(400):
+    for _ in range(1200):
         time = bytearray(b"2026-02-28T23:59:59.999999Z")
         for _ in range(random.choice([1, 1, 2])):
             time[random.randrange(len(time))] = random.choice(digits)
