@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import statistics
 import uuid
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -248,4 +247,4 @@ def test_killed_queries_are_back_within_three_seconds_and_lose_nothing(
         record_property(f"{job}_active_s", active_s)
         record_property(f"{job}_output_s", output_s)
         assert len(active_s) == KILLS
-        assert statistics.median(active_s) <= BACK_WITHIN_S
+        assert max(active_s) <= BACK_WITHIN_S
