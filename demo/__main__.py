@@ -1,6 +1,5 @@
 """`python -m demo run`: the whole pipeline on this machine without Docker, then a verdict."""
 
-import fcntl
 import logging
 import os
 import shutil
@@ -17,6 +16,7 @@ from demo.environment import ignore_personal_settings
 from demo.run import Demo, Interrupted, Options, Signals
 from events import cli, settings
 from events.catalog import RULES as RULE_NAMES
+from events.files import exclusive_lock
 from producer.scenario import load_scenario
 
 RULES = Path(__file__).with_name("rules.yaml")
@@ -145,13 +145,9 @@ def run_command(
 def _folder(folder: Path, signals: Signals) -> Iterator[Path]:
     """Yield the demo's folder, empty except for its lock; end the demo's processes afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise cli.UserFacingError(
-                f"another demo runs in {folder}: end it first, with Ctrl-C there."
-            ) from None
+    with exclusive_lock(
+        folder / "lock", f"another demo runs in {folder}: end it first, with Ctrl-C there."
+    ):
         processes.end_all(folder)  # those of a demo that was killed
         for path in folder.iterdir():
             if path.is_dir():

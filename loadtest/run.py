@@ -1,6 +1,5 @@
 """A run of a plan: its points in order, each saved when done, so that any end can be resumed."""
 
-import fcntl
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ import psutil
 from broker import server
 from demo.processes import end_all, mark_children
 from events.cli import UserFacingError, unwind_at_end
+from events.files import exclusive_lock
 from events.times import now_ms, to_text
 from loadtest import capacity, engines, machine
 from loadtest.measure.result import RUN, PointResult, Run, SavedRun, load, save
@@ -123,13 +123,10 @@ def exclusive(folder: Path) -> Iterator[None]:
     The programs that are started from now on can be found by the folder, as those of the demo.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserFacingError(
-                f"another run uses {folder}: wait for its end, or choose another --name."
-            ) from None
+    with exclusive_lock(
+        folder.with_name(f"{folder.name}.lock"),
+        f"another run uses {folder}: wait for its end, or choose another --name.",
+    ):
         mark_children(folder)
         yield
 

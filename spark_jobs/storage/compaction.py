@@ -6,12 +6,10 @@ its predecessor in one step. So a compaction that is killed neither loses nor du
 and the next one continues. The log is only read, so the job may run meanwhile.
 """
 
-import fcntl
 import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -20,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from events.cli import UserFacingError
+from events.files import exclusive_lock
 
 NAME = "records.parquet"
 _CONTAINED_FILES = b"contains"
@@ -47,7 +46,10 @@ def compact(archive: Path) -> Iterator[Compacted]:
         raise UserFacingError(
             f"there is no archive in {archive}: run python -m spark_jobs run archive first."
         )
-    with _exclusive_lock(archive / "compact.lock"):
+    with exclusive_lock(
+        archive / "compact.lock",
+        f"another compaction is running on {archive}: wait until it has finished.",
+    ):
         for topic in sorted(landing.iterdir()):
             log = topic / _LOG
             if log.is_dir():
@@ -163,15 +165,3 @@ def _remove_uncommitted_files(landing: Path, log: Path, written_ns: int) -> None
     for file in files:
         if str(file.relative_to(landing)) not in names and file.stat().st_mtime_ns < written_ns:
             file.unlink(missing_ok=True)
-
-
-@contextmanager
-def _exclusive_lock(lock: Path) -> Iterator[None]:
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserFacingError(
-                f"another compaction is running on {lock.parent}: wait until it has finished."
-            ) from None
-        yield
