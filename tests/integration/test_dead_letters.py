@@ -55,6 +55,8 @@ def test_each_record_is_reported_through_a_kill_by_one_process_at_a_time(
     small_batches = ("--trigger=micro-batch", "--records-per-batch=50")
     with pipeline.running(*small_batches, jobs=JOBS) as process:
         pipeline.kill_while(process, apart)
+    # A batch that was planned before the kill runs again: it doesn't read what comes later.
+    planned = pipeline.batches(f"dead_letters-{RACK_READINGS.name}", "records", "offsets")
 
     # Another trigger takes over.
     send(pipeline.kafka, contents[part : 2 * part])
@@ -63,8 +65,8 @@ def test_each_record_is_reported_through_a_kill_by_one_process_at_a_time(
     with pipeline.running("--batch-seconds=5", SHUFFLE_WAIT, jobs=JOBS) as process:
         pipeline.until(process, lambda: not pipeline.wrong(JOBS))
         # The batch that is under way has read all.
-        latest = max(commits(pipeline))
-        pipeline.until(process, lambda: max(commits(pipeline)) > latest)
+        latest = max(planned | commits(pipeline), default=-1)
+        pipeline.until(process, lambda: max(commits(pipeline), default=-1) > latest)
         before = reported(pipeline)
         # A second process leaves the topic to the first. It reports its other topic from the start.
         pipeline.kafka.send(USER_ACTIONS, [("user", b"{")])
