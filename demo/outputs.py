@@ -11,13 +11,16 @@ from alerting.store import Counts, read_alerts, read_counts
 from demo.clickstream import TOPICS
 from demo.comparison import Row
 from demo.verdict import Actual
+from events.records import Alert
 from events.settings import Settings
+from events.times import now_ms
 from events.topics import (
     ACTION_COUNTS,
     AD_ATTRIBUTION,
     ALERTS,
     DEAD_LETTERS,
     DISTINCT_EVENTS,
+    INCIDENTS,
     RACK_TEMPERATURE,
     SIGNAL_STATISTICS,
     USER_SESSIONS,
@@ -26,7 +29,9 @@ from events.topics import (
 )
 
 _ALL_RECORDS_COUNT = (DEAD_LETTERS, AD_ATTRIBUTION, USER_SESSIONS, DISTINCT_EVENTS)
-_LAST_RECORD_COUNTS = (RACK_TEMPERATURE, SIGNAL_STATISTICS, USER_TOTALS, ACTION_COUNTS)
+_LAST_RECORD_COUNTS = (
+    RACK_TEMPERATURE, SIGNAL_STATISTICS, USER_TOTALS, ACTION_COUNTS, INCIDENTS,
+)  # fmt: skip
 """Topics in which a later record for a key replaces the earlier; in the others all count."""
 RECORDS_PER_POLL = 10_000
 FETCH_BYTES, FETCH_WAIT_MS = 1 << 20, 500
@@ -84,13 +89,16 @@ class Outputs:
             name = self._names[part.topic]
             for record in records:
                 if name == ALERTS.name:
-                    self._alert_records.append(
-                        (record.timestamp, record.partition, record.offset, record.value)
-                    )
+                    if _is_alert(record.value):
+                        self._alert_records.append(
+                            (record.timestamp, record.partition, record.offset, record.value)
+                        )
                 elif name in self._all:
                     self._all[name].append(record.value)
                 else:
-                    self._last[name][record.key] = record.value
+                    self._last[name].pop(record.key, None)
+                    if record.value is not None:
+                        self._last[name][record.key] = record.value
 
     def has_alerts(self) -> bool:
         """Tell whether alerting has logged an alert."""
@@ -119,6 +127,8 @@ class Outputs:
             ],
             distinct=self._rows(DISTINCT_EVENTS),
             signal_statistics=self._rows(SIGNAL_STATISTICS),
+            incidents=self._rows(INCIDENTS),
+            read_ms=now_ms(),
         )
 
     def _logged_alerts(self) -> list[Row]:
@@ -168,6 +178,15 @@ class Outputs:
             TopicPartition(self._settings.topic(topic), number)
             for number in range(topic.partitions)
         ]
+
+
+def _is_alert(value: bytes | None) -> bool:
+    """Tell whether a record of the topic is an alert; alerting counts those that are not."""
+    try:
+        msgspec.json.decode(value or b"", type=Alert)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def read_json_lines(path: Path) -> list[Row]:

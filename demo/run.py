@@ -251,11 +251,13 @@ class Demo:
                 self._spark.pop().child.end()
             while outputs.has_unread_records() and within_idle_timeout():
                 self._step(outputs)
-            ready_ms = first_batches(read_json_lines(self._progress))
-            actual = replace(outputs.actual(), ready_ms=ready_ms)
             # While alerting still publishes incidents.
-            shown = compare_dashboard(self._dashboard, actual, lambda: self._step(outputs))
+            shown = compare_dashboard(
+                self._dashboard, outputs.actual(), lambda: self._step(outputs)
+            )
             alerting.end()
+            ready_ms = first_batches(read_json_lines(self._progress))
+            actual = replace(outputs.actual(up_to_date=True), ready_ms=ready_ms)
         self._archive_all()
         archived = ArchiveCheck(self._settings, self._archive, truth).compare()
         return truth, actual, archived, shown

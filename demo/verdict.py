@@ -10,6 +10,7 @@ from msgspec import Struct
 from demo.clickstream import compare_clickstream
 from demo.comparison import Comparison, Row, compare, difference
 from demo.delays import Delays, alert_delays
+from demo.incidents import compare_incidents
 from events.catalog import RULES, SILENT_SENSOR
 from events.records import InventoryRack, RackTemperature, SignalStatistics, State, UserAction
 from events.rules import Rules, SiteOutage
@@ -57,7 +58,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Actual:
-    """What came out; of a window, a statistic, a total or a count its last record.
+    """What came out; of a window, a statistic, a total, a count or an incident its last record.
 
     `alerts` are as alerting logged them, `alert_topic` as their topic holds them, in its order and
     with append times in epoch ms. `ready_ms` says when each job had ended its first batch with
@@ -74,6 +75,8 @@ class Actual:
     ready_ms: Mapping[str, int] = field(default_factory=dict)
     distinct: Sequence[Row] = ()
     signal_statistics: Sequence[Row] = ()
+    incidents: Sequence[Row] = ()
+    read_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class Verdict:
     """
 
     alerts: Mapping[str, Comparison]
+    incidents: Comparison
     dead_letters: Comparison
     windows: Comparison
     clickstream: Mapping[str, Comparison]
@@ -111,6 +115,7 @@ class Verdict:
     def others(self) -> dict[str, Comparison]:
         """The comparisons of what is no alert and no input."""
         rows = {
+            "incidents": self.incidents,
             "dead letters": self.dead_letters,
             "rack-temperature windows": self.windows,
             "signal statistics": self.signal_statistics,
@@ -127,6 +132,7 @@ def compare_outputs(truth: Truth, actual: Actual) -> Verdict:
     alerts = [*truth.alerts, *initial_silences(truth, actual), *site_outages(truth, actual)]
     verdict = Verdict(
         compare_alerts_by_rule(alerts, actual.alerts, actual.not_alerts),
+        compare_incidents((row for row, _ in actual.alert_topic), actual.incidents, actual.read_ms),
         compare_dead_letters(truth.dead_letters, actual.dead_letters),
         compare_windows(truth.windows, actual.windows),
         compare_clickstream(truth.clickstream, actual.clickstream),

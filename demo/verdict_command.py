@@ -74,6 +74,7 @@ def verdict_command(
             _wait_for_archive(ArchiveCheck(config, archive, truth), wait) if archive else None
         )
         # While it waited for the archive, the silence of all racks may have brought more alerts.
+        _wait_for(outputs, truth, QUIET_S)
         actual = outputs.actual(up_to_date=True)
     judged = replace(compare_outputs(truth, actual), archived=archived)
     report.show(Console(highlight=False, soft_wrap=True), truth, actual, judged, None)

@@ -23,6 +23,7 @@ from tests.support import ROOT, eventually, free_port
 VERDICT_ROWS = (
     "input records",
     *RULES,
+    "incidents",
     "dead letters",
     "rack-temperature windows",
     "signal statistics",

@@ -20,7 +20,13 @@ from broker import server
 from demo.__main__ import RULES as RULES_FILE
 from demo.__main__ import SCENARIO
 from events.catalog import RACK_OVERHEATING, RULES, WEAK_SIGNAL
-from events.topics import DEAD_LETTERS, EVENT_TOPICS, RACK_READINGS, RACK_TEMPERATURE
+from events.topics import (
+    DEAD_LETTERS,
+    EVENT_TOPICS,
+    INCIDENTS,
+    RACK_READINGS,
+    RACK_TEMPERATURE,
+)
 from producer.scenario import load_scenario
 from tests.browser.chromium import launch
 from tests.demo import (
@@ -192,6 +198,7 @@ def test_a_verdict_on_what_the_demo_leaves_names_each_output_that_was_spoilt(
             alerts.execute("DELETE FROM alerts WHERE alert_id = ?", (alert_id,))
         dead_letter = {"source_topic": "rack-readings", "partition": 0, "offset": 77_777_777}
         kafka.send(DEAD_LETTERS, [(None, json.dumps(dead_letter).encode())])
+        kafka.send(INCIDENTS, [(kafka.read_all(INCIDENTS)[0].key, None)])
         kafka.send(RACK_READINGS, [("rack-0001", b"{}")])
         files = (f"--ledger={played.home / 'ledger'}", f"--database={database}")
         world = (f"--inventory={played.home / 'inventory.jsonl'}", f"--rules={RULES_FILE}")
@@ -208,15 +215,16 @@ def test_a_verdict_on_what_the_demo_leaves_names_each_output_that_was_spoilt(
     assert spoilt == {
         "input records": [0, 1],
         RACK_OVERHEATING: [1, 0],
+        "incidents": [1, 0],
         "dead letters": [0, 1],
         "rack-temperature windows": [0, 1],
-        # The three records that were added.
-        "archived records": [3, 0],
+        # The four records that were added.
+        "archived records": [4, 0],
     }
-    assert f"FAILED in {', '.join(spoilt)}: 4 missing, 3 wrong." in text
+    assert f"FAILED in {', '.join(spoilt)}: 6 missing, 3 wrong." in text
     assert re.search("^wrong: record .* of rack-readings is of no run$", text, re.MULTILINE)
     assert f"missing: alert {alert_id} " in text
     assert "wrong: dead letter ('rack-readings', 0, 77777777) was not expected" in text
     assert "reading_count is 1000000, not " in text
-    for topic in (RACK_READINGS, RACK_TEMPERATURE, DEAD_LETTERS):
+    for topic in (RACK_READINGS, RACK_TEMPERATURE, DEAD_LETTERS, INCIDENTS):
         assert f" of {topic.name} is not archived" in text

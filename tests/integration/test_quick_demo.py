@@ -84,8 +84,8 @@ def test_every_rule_gives_the_expected_alerts_until_ctrl_c(
     assert "waiting for the outputs that are still missing" in text
     assert text.splitlines()[-1].endswith(": 0 missing, 0 wrong.")
     table = table_of(text)
-    others = ["dead letters", "rack-temperature windows", "archived records", "dashboard figures"]
-    assert list(table) == ["input records", *RULES, *others]
+    jobs = ["dead letters", "rack-temperature windows", "archived records"]
+    assert list(table) == ["input records", *RULES, "incidents", *jobs, "dashboard figures"]
     assert [name for name, (expected, *_) in table.items() if not expected] == []
     alerts = alerts_in(text)
     overheating = [alert for alert in alerts if alert["rule"] == RACK_OVERHEATING]

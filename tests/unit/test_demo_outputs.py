@@ -12,11 +12,11 @@ from alerting.store import Counts, Store
 from demo import outputs
 from demo.outputs import Outputs
 from events.settings import Settings
-from events.topics import ALERTS
+from events.topics import ALERTS, INCIDENTS
 from tests.alerting import FakeRecord
 from tests.builders import alert_value
 
-FIRST, SECOND = ({"alert_id": str(number)} for number in (1, 2))
+FIRST, SECOND = (json.loads(alert_value(number)) for number in (1, 2))
 PARTITION = TopicPartition(Settings().topic(ALERTS), 0)
 
 
@@ -63,6 +63,44 @@ def test_alerts_that_alerting_has_logged_are_in_the_topic_as_it_was_read(
     assert reader.actual().alert_topic == []
     actual = reader.actual(up_to_date=True)
     assert (actual.alerts, actual.alert_topic) == ([FIRST], [(FIRST, 5)])
+
+
+def test_what_is_no_alert_is_left_out_and_an_incident_has_its_last_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = Settings()
+    incidents = [("a", 1), ("b", 1), ("a", 2), ("b", None)]
+    unread: dict[str, list[tuple[str, object]]] = {
+        ALERTS.name: [("key", FIRST), ("key", None), ("key", "no alert"), ("key", {}), ("key", 7)],
+        INCIDENTS.name: [(key, n and {"number": n}) for key, n in incidents],
+    }
+
+    class Consumer(AlertsConsumer):
+        """It returns the records at once."""
+
+        def poll(self, **_: Any) -> dict[TopicPartition, list[Any]]:
+            return {
+                TopicPartition(settings.topic_prefix + name, 0): [
+                    SimpleNamespace(
+                        timestamp=5,
+                        partition=0,
+                        offset=offset,
+                        key=key.encode(),
+                        value=None if value is None else json.dumps(value).encode(),
+                    )
+                    for offset, (key, value) in enumerate(records)
+                ]
+                for name, records in unread.items()
+            }
+
+    monkeypatch.setattr(outputs, "KafkaConsumer", Consumer)
+    monkeypatch.setattr(outputs, "read_counts", lambda *_, **__: Counts())
+    monkeypatch.setattr(outputs, "read_alerts", lambda _: [])
+    reader = Outputs(settings, tmp_path / "database")
+    reader.poll(0)
+    actual = reader.actual()
+    assert actual.alert_topic == [(FIRST, 5)]
+    assert actual.incidents == [{"number": 2}]
 
 
 def test_a_malformed_command_is_not_counted_as_a_record_of_alerts(

@@ -77,6 +77,21 @@ def window(scope: str, **changes: Any) -> dict[str, Any]:
     return row | changes
 
 
+OPENING = logged(1001)
+INCIDENT = {
+    "alert_id": OPENING["alert_id"],
+    "status": "firing",
+    "severity": "error",
+    "rule": "rack-overheating",
+    "subject": "rack-0001",
+    "site_id": "site-1",
+    "start_time": T0,
+    "end_time": None,
+    "summary": "It is hot.",
+    "last_alert_id": OPENING["alert_id"],
+}
+
+
 def truth(alerts: int = 20, duplicates: int = 100, dead_letters: int = 1) -> Truth:
     counts = {"late": 3, "too_late": 0, "out_of_order": 5, "malformed": dead_letters}
     return Truth(
@@ -92,6 +107,8 @@ def outputs_of(expected: Truth, **changes: Any) -> Actual:
         "alerts": [{**logged(0), **row} for row in expected.alerts],
         "dead_letters": [*expected.dead_letters, *expected.dead_letters],
         "windows": expected.windows,
+        "alert_topic": [(OPENING, 0)],
+        "incidents": [INCIDENT],
     }
     return Actual(**{**actual, **changes})
 
@@ -396,7 +413,6 @@ def test_the_report_counts_and_names_what_is_missing_and_wrong() -> None:
         alerts=[{**logged(0), **row} for row in expected.alerts[1:]],
         windows=[],
         repeats=4,
-        alert_topic=[(row, to_ms(T0) + 250) for row in expected.alerts[1:]],
     )
     text = printed(expected, actual)
     lines = [line.split() for line in text.splitlines()]
@@ -427,6 +443,7 @@ def test_a_failure_of_the_clickstream_alone_is_counted_and_named_in_the_last_sen
 
 OTHER_COMPARISONS = {
     "inputs": "input records",
+    "incidents": "incidents",
     "dead_letters": "dead letters",
     "windows": "rack-temperature windows",
     "signal_statistics": "signal statistics",
@@ -472,7 +489,9 @@ def test_delays_count_from_when_a_rule_can_decide_and_from_its_jobs_first_batch(
 
     expected = [due(1, 1), due(2, 20), due(3, 30), due(4, 40), due(5, 50, "weak-signal"), alert(6)]
     came_s = {1: 11.5, 2: 21.5, 3: 32.5, 5: 50.25, 6: 60}
-    topic = [(expected[n - 1], to_ms(T0) + round(1000 * at_s)) for n, at_s in came_s.items()]
+    topic = [
+        (logged(0) | expected[n - 1], to_ms(T0) + round(1000 * at_s)) for n, at_s in came_s.items()
+    ]
     copies = [(row, append_ms + 9000) for row, append_ms in topic]
     ready_ms = {"lost_signal": to_ms(T0) + 20_000}
     delays = alert_delays(expected, [*topic, *copies], ready_ms)
