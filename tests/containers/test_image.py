@@ -92,6 +92,7 @@ def test_a_change_of_code_builds_neither_packages_nor_connector_again(
     cached = set(re.findall(r"^#(\d+) CACHED$", done.stderr, re.MULTILINE))
     assert set(stages.values()) >= KEPT_STAGES, done.stderr
     built = {stage for number, stage in stages.items() if number not in cached}
+    assert built, f"the change did not reach the image: {done.stderr}"
     assert not built & KEPT_STAGES, done.stderr
 
 
