@@ -179,15 +179,18 @@ class ArrowParser:
         self._checked = [
             name
             for name, kind in self._types.items()
-            if isinstance(kind, T.TimestampType | T.DecimalType) or is_id(record, name)
+            if isinstance(kind, T.TimestampType | T.DecimalType)
         ]
+        self._ids = [name for name in self._types if is_id(record, name)]
+        # Beside its names, a value of this size has room for one id of the longest size.
+        self._max_bytes_of_short_ids = sum(len(f'"{name}":') for name, _ in required) + MAX_ID_BYTES
 
     def parse(self, values: pa.Array, names: list[str]) -> tuple[pa.Array, pa.RecordBatch]:
         """Return whether each value is valid, and the fields `names` of the valid ones.
 
         A value is bytes or null. One that is not valid here may be valid for the strict parser.
         """
-        attempts = [self._decode_or_none(value) for value in values.to_pylist()]
+        attempts = self._decode_all(values)
         is_decoded = pa.array([record is not None for record in attempts], pa.bool_())
         decoded = [record for record in attempts if record is not None]
         needed = {*names, *self._checked}
@@ -206,14 +209,29 @@ class ArrowParser:
         }
         return valid, pa.record_batch(parsed)
 
-    def _decode_or_none(self, value: bytes | None) -> Any:
-        if value is None or len(value) > MAX_VALUE_BYTES:
-            return None
-        try:
-            # Via text: the decoder ignores invalid UTF-8 in fields that it does not know.
-            return self._decode(value.decode())
-        except (ValueError, msgspec.DecodeError, RecursionError):
-            return None
+    def _decode_all(self, values: pa.Array) -> list[Any]:
+        """Return the record of each value, or None where this parser does not decide."""
+        sizes = pc.binary_length(values)
+        short = pc.if_else(pc.less_equal(sizes, MAX_VALUE_BYTES), values, None).to_pylist()
+        # Via text: the decoder ignores invalid UTF-8 in fields that it does not know.
+        records = map(self._decode, map(bytes.decode, short))
+        decoded: list[Any] = []
+        while len(decoded) < len(short):
+            try:
+                # No function call per value: it would cost as much as the decoder.
+                for record in records:
+                    decoded.append(record)  # noqa: PERF402 - what came before an error is kept
+            except (TypeError, ValueError, msgspec.DecodeError, RecursionError):
+                decoded.append(None)  # TypeError: the value is null
+        has_room = pc.greater(sizes, self._max_bytes_of_short_ids)
+        for place in pc.indices_nonzero(has_room).to_pylist():
+            if self._has_long_id(decoded[place]):
+                decoded[place] = None
+        return decoded
+
+    def _has_long_id(self, record: Any) -> bool:
+        ids = (getattr(record, name, None) for name in self._ids)
+        return any(one is not None and len(one.encode()) > MAX_ID_BYTES for one in ids)
 
     def _column(self, records: list[Any], name: str) -> pa.Array:
         """Return a field as it stands in the JSON: times and money as text."""
@@ -233,12 +251,8 @@ class ArrowParser:
         match kind:
             case T.TimestampType():
                 return pc.fill_null(pc.match_substring_regex(column, _INSTANT), fill_value=True)
-            case T.DecimalType():
-                return pc.fill_null(pc.match_substring_regex(column, _MONEY), fill_value=True)
             case _:
-                return pc.fill_null(
-                    pc.less_equal(pc.binary_length(column), MAX_ID_BYTES), fill_value=True
-                )
+                return pc.fill_null(pc.match_substring_regex(column, _MONEY), fill_value=True)
 
 
 def _wire_type(record: type[msgspec.Struct], field: T.StructField) -> Any:
