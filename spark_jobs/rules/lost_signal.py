@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from msgspec import field
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from events.catalog import LOST_SIGNAL
 from events.constants import LOST_SIGNAL_WATERMARK
@@ -31,6 +31,7 @@ from spark_jobs.rules.framework.stateful_rule import Decision, StatefulRule, to_
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import RuleOptions
 from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.runtime.windows import interval_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,17 +122,10 @@ def _records(raw: DataFrame, options: Options) -> DataFrame:
         LostSignalState,
         options,
         ("event_id", "event_time", "site_id", "device_type"),
-        settings={"watermark_delay_ms": _to_ms(raw.sparkSession, options.watermark)},
+        settings={"watermark_delay_ms": interval_us(raw.sparkSession, options.watermark) // 1000},
         clock=Watermark("event_time", options.watermark),
     )
     return to_alert_records(decided, LOST_SIGNAL)
-
-
-def _to_ms(spark: SparkSession, interval: str) -> int:
-    """Return the milliseconds of an interval in Spark's words."""
-    seconds = f"cast(INTERVAL '{interval}' as interval second)"
-    (row,) = spark.sql(f"select cast({seconds} * 1000 as bigint) as ms").collect()
-    return int(row["ms"])
 
 
 _BUCKETS = Plan("micro-batch", _records, ("append",), reads_raw=True, fingerprint=FINGERPRINT)

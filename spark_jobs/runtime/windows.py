@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.runtime.kafka_io import INSTANT_FORMAT
@@ -27,3 +27,10 @@ def window_key() -> Column:
         for name in ("window_start", "window_end")
     ]
     return F.concat_ws("|", *edges)
+
+
+def interval_us(spark: SparkSession, interval: str) -> int:
+    """Return the microseconds of an interval in Spark's words, such as `10 minutes`."""
+    seconds = f"cast(INTERVAL '{interval}' as interval second)"
+    (row,) = spark.sql(f"select cast({seconds} * 1000000 as bigint) as us").collect()
+    return int(row["us"])

@@ -1,15 +1,21 @@
 """Windows of temperatures: example values, the edges of windows, late readings and records."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from events.records import RackTemperature, encode
+from events.spark_schemas import spark_schema
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.telemetry.rack_temperature import JOB, Options, rack_temperatures
+from tests.builders import reading
 from tests.spark.file_streams import run_stream
+from tests.spark.kafka_tables import APPENDED, kafka_table
 
 GOLDEN = [
     ("rack1", "08:01:01", 99.5),
@@ -49,9 +55,43 @@ def readings(spark: SparkSession, rows: list[tuple[str, str, float]]) -> DataFra
     return table.select("rack_id", at.alias("event_time"), "temperature_c")
 
 
+def topic(spark: SparkSession, rows: list[tuple[str, str, float]]) -> DataFrame:
+    """Return readings of 2 June 2017 as records of their topic, beside some that do not count.
+
+    Every third is too long for the Arrow parser.
+    """
+    values = []
+    for number, (rack, at, temperature_c) in enumerate(rows):
+        value = encode(reading(number, temperature_c, rack, event_time=f"2017-06-02T{at}Z"))
+        room = b',"room":"%s"}' % (b"x" * 1000)
+        values.append(value if number % 3 else value[:-1] + room)
+    ahead = f"{APPENDED:%Y-%m-%dT%H}:05:00.001Z"
+    future = [encode(reading(99, 70.0, "rack1", event_time=ahead))]
+    return kafka_table(spark, [b"{", *values, *future, None])
+
+
 def windows(rows: DataFrame) -> DataFrame:
-    """Return the windows under test, with their starts as text."""
-    found = rack_temperatures(rows, "10 minutes", "5 minutes", "10 minutes")
+    """Return the windows of readings, with their starts as text."""
+    return with_starts(rack_temperatures(rows, "10 minutes", "5 minutes", "10 minutes"))
+
+
+def windows_by_pane(raw: DataFrame) -> DataFrame:
+    """Return the windows that the plan of micro-batches writes."""
+    records = JOB.plans[Trigger.MICRO_BATCH].records(raw, Options())
+    value = F.from_json("value", spark_schema(RackTemperature))
+    return with_starts(records.select(F.inline(F.array(value))))
+
+
+Plan = tuple[
+    Callable[[SparkSession, list[tuple[str, str, float]]], DataFrame],
+    Callable[[DataFrame], DataFrame],
+]
+in_both_plans = pytest.mark.parametrize(
+    "plan", [(readings, windows), (topic, windows_by_pane)], ids=["one by one", "by pane"]
+)
+
+
+def with_starts(found: DataFrame) -> DataFrame:
     minute = F.date_format("window_start", "HH:mm")
     ten = (F.unix_seconds("window_end") - F.unix_seconds("window_start")) == 600
     return (
@@ -67,12 +107,15 @@ def as_window(row: dict[str, Any]) -> Window:
     return row["start"], row["scope"], row["reading_count"], average, least, most
 
 
-def test_update_mode_gives_the_expected_windows(spark: SparkSession, tmp_path: Path) -> None:
-    rows = readings(spark, GOLDEN)
+@in_both_plans
+def test_update_mode_gives_the_expected_windows(
+    spark: SparkSession, tmp_path: Path, plan: Plan
+) -> None:
+    table, found = plan
     # The second batch returns changed windows only; a later row replaces the earlier one.
-    early = rows.where(F.col("event_time") < "2017-06-02 08:10:00")
-    late = rows.where(F.col("event_time") >= "2017-06-02 08:10:00")
-    first, second, *rest = run_stream(spark, tmp_path, [early, late], windows)
+    early = table(spark, [row for row in GOLDEN if row[1] < "08:10"])
+    late = table(spark, [row for row in GOLDEN if row[1] >= "08:10"])
+    first, second, *rest = run_stream(spark, tmp_path, [early, late], found)
     assert not any(rest)
     latest = {window[:2]: window for window in map(as_window, [*first, *second])}
     assert sorted(latest.values()) == GOLDEN_WINDOWS
@@ -80,30 +123,32 @@ def test_update_mode_gives_the_expected_windows(spark: SparkSession, tmp_path: P
     assert {row["start"] for row in second} == {"08:05", "08:10", "08:15"}
 
 
+@in_both_plans
 def test_append_mode_keeps_the_last_windows_open_until_a_later_reading(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, plan: Plan
 ) -> None:
+    table, found = plan
     # 08:16:08 less ten minutes closes what ends by 08:06:08.
-    closed = run_stream(spark, tmp_path / "open", [readings(spark, GOLDEN)], windows, "append")
+    closed = run_stream(spark, tmp_path / "open", [table(spark, GOLDEN)], found, "append")
     assert sorted(as_window(row) for batch in closed for row in batch) == GOLDEN_WINDOWS[:3]
     # 08:35 less ten minutes closes what ends by 08:25.
-    later = readings(spark, [("rack1", "08:35:00", 90.0)])
-    closed = run_stream(
-        spark, tmp_path / "closed", [readings(spark, GOLDEN), later], windows, "append"
-    )
+    later = table(spark, [("rack1", "08:35:00", 90.0)])
+    closed = run_stream(spark, tmp_path / "closed", [table(spark, GOLDEN), later], found, "append")
     assert sorted(as_window(row) for batch in closed for row in batch) == GOLDEN_WINDOWS
 
 
+@in_both_plans
 def test_a_late_reading_counts_only_in_windows_that_are_open(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, plan: Plan
 ) -> None:
-    on_time = readings(spark, [("rack1", "08:30:00", 100.0)])
+    table, found = plan
+    on_time = table(spark, [("rack1", "08:30:00", 100.0)])
     # The watermark is 08:20: the next batch closes windows, the one after drops late readings.
-    late = readings(
+    late = table(
         spark,
         [("rack1", "08:12:00", 50.0), ("rack1", "08:17:00", 60.0), ("rack1", "08:21:00", 70.0)],
     )
-    _, _, third, *_ = run_stream(spark, tmp_path, [on_time, on_time, late], windows)
+    _, _, third, *_ = run_stream(spark, tmp_path, [on_time, on_time, late], found)
     assert sorted(as_window(row) for row in third if row["scope"] == "rack1") == [
         ("08:15", "rack1", 2, 65.0, 60.0, 70.0),
         ("08:20", "rack1", 1, 70.0, 70.0, 70.0),
@@ -152,17 +197,17 @@ def test_a_record_has_the_key_and_the_fields_of_the_contract(
 
 
 def test_options_set_the_length_and_the_slide_of_windows(spark: SparkSession) -> None:
-    rows = readings(spark, GOLDEN)
-    records = (
-        JOB.plans[Trigger.AVAILABLE_NOW]
-        .records(rows, Options(window="1 hour", slide="1 hour"))
-        .collect()
-    )
-    values = [json.loads(row["value"]) for row in records]
-    assert {
-        (value["scope"], value["window_start"], value["reading_count"]) for value in values
-    } == {
-        ("fleet", "2017-06-02T08:00:00.000Z", 8),
-        ("rack1", "2017-06-02T08:00:00.000Z", 4),
-        ("rack2", "2017-06-02T08:00:00.000Z", 4),
+    def found(window: str, slide: str) -> set[tuple[str, str, int]]:
+        options = Options(window=window, slide=slide)
+        plan = JOB.plans[Trigger.AVAILABLE_NOW]
+        records = plan.records(topic(spark, GOLDEN), options).collect()
+        values = [json.loads(row["value"]) for row in records]
+        return {(one["scope"], one["window_start"][11:19], one["reading_count"]) for one in values}
+
+    by_hour = {("fleet", "08:00:00", 8), ("rack1", "08:00:00", 4), ("rack2", "08:00:00", 4)}
+    assert found("1 hour", "1 hour") == by_hour
+    # Panes of a minute: no longer ones fit into these windows.
+    of_rack2 = {
+        (start, n) for scope, start, n in found("4 minutes", "3 minutes") if scope == "rack2"
     }
+    assert of_rack2 == {(f"08:{minute}:00", 1) for minute in ("00", "03", "06", "09", "15")}

@@ -18,6 +18,9 @@ from events.times import to_interval
 from spark_jobs.runtime.parsing import _arrow, _canonical, strict
 from spark_jobs.runtime.triggers import Trigger
 
+POSITION = ("timestamp", "partition", "offset")
+"""Kafka's columns that order the records of a topic."""
+
 
 def parse(
     raw: DataFrame,
@@ -42,18 +45,19 @@ def parse_in_batches(
     to_batches: Callable[[pa.RecordBatch], pa.RecordBatch],
     batch: T.StructType,
     *,
+    position: tuple[str, ...] = POSITION,
     by_event_time: bool = False,
 ) -> DataFrame:
     """Return most valid records in batches, and each of the others in a row of its own.
 
-    `to_batches` takes records in Arrow columns: the `fields`, `timestamp`, `partition` and
-    `offset`. It returns at most as many rows of the type `batch`. With `by_event_time`, no record
-    in a batch `is_future`.
+    `to_batches` takes records in Arrow columns: the `fields`, and Kafka's columns `position`. It
+    returns at most as many rows of the type `batch`. With `by_event_time`, which needs Kafka's
+    `timestamp`, no record in a batch `is_future`.
 
     Out: `batch`, or where it is null what `strict.parse` returns.
     """
     return _arrow.parse_in_batches(
-        raw, record, fields, to_batches, batch, by_event_time=by_event_time
+        raw, record, fields, to_batches, batch, position=position, by_event_time=by_event_time
     )
 
 

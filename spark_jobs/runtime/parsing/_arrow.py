@@ -29,7 +29,6 @@ from spark_jobs.runtime.parsing.strict import parse
 MAX_VALUE_BYTES = 1000
 """Longer values fall back: the strict parser limits nesting and digits, and this one does not."""
 
-_POSITION = ("timestamp", "partition", "offset")
 _INSTANT, _MONEY = f"^{INSTANT}$", f"^{MONEY}$"
 
 _WIRE_TYPES: dict[type[T.DataType], Any] = {
@@ -86,6 +85,7 @@ def parse_in_batches(
     to_batches: Callable[[pa.RecordBatch], pa.RecordBatch],
     batch: T.StructType,
     *,
+    position: tuple[str, ...],
     by_event_time: bool = False,
 ) -> DataFrame:
     """Return most valid records in batches (see the package's function of this name).
@@ -95,13 +95,13 @@ def parse_in_batches(
     returns = T.StructType().add("valid", T.BooleanType()).add("batch", batch)
 
     def parse_batches(
-        parts: Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]],
+        parts: Iterator[tuple[pa.Array, ...]],
     ) -> Iterator[pa.Array]:
         parser = ArrowParser(record)
         for values, *positions in parts:
             valid, parsed = parser.parse(values, list(fields))
-            columns = [*parsed.columns, *(position.filter(valid) for position in positions)]
-            records = pa.record_batch(columns, names=[*fields, *_POSITION])
+            columns = [*parsed.columns, *(column.filter(valid) for column in positions)]
+            records = pa.record_batch(columns, names=[*fields, *position])
             if by_event_time:
                 latest = pc.add(records["timestamp"], pa.scalar(FUTURE_TOLERANCE))
                 in_time = pc.less_equal(records["event_time"], latest)
@@ -116,7 +116,7 @@ def parse_in_batches(
                 fields=list(_arrow_type(returns)),
             )
 
-    arrow = _evaluated_once(parse_batches, returns)(_short_value(), *_POSITION)
+    arrow = _evaluated_once(parse_batches, returns)(_short_value(), *position)
     rows = raw.select(*RECORD.names, arrow.alias("arrow"))
     valid, parsed = F.col("arrow.valid"), F.col("arrow.batch")
     needed = rows.where(~valid | parsed.isNotNull()).select(
