@@ -15,8 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from events.topics import Topic
-from spark_jobs.runtime.left_out_records import usable_in_batches
+from events.records import RackReading
+from events.topics import RACK_READINGS
+from spark_jobs.runtime.left_out_records import observe_left_out
+from spark_jobs.runtime.parsing import is_left_out, parse_in_batches
 from spark_jobs.runtime.windows import interval_us
 
 _SUMMARY = {
@@ -37,28 +39,30 @@ _AGGREGATES = [
 
 
 def summaries(
-    raw: DataFrame, topic: Topic, keys: tuple[str, ...], value: str, window: str, slide: str
+    raw: DataFrame, keys: tuple[str, ...], value: str, window: str, slide: str
 ) -> DataFrame:
-    """Return summaries of events, each of one key and pane. A key may have several for a pane.
+    """Return summaries of readings, each of one key and pane. A key may have several for a pane.
 
     In: Kafka's columns; the text fields that are the key, the field to summarise, and the length
-    and slide of the windows. Events that cannot be read, or are too far in the future, are counted
-    and left out.
+    and slide of the windows. Readings that cannot be read, or are too far in the future, are
+    counted and left out.
 
     Out: `keys`, and the columns of `summary_of_one`.
     """
     lengths_us = [interval_us(raw.sparkSession, length) for length in (window, slide)]
     fields = [T.StructField(key, T.StringType()) for key in keys]
     fields += [T.StructField(name, kind) for name, kind in _SUMMARY.items()]
-    used = usable_in_batches(
+    parsed = parse_in_batches(
         raw,
-        topic,
+        RackReading,
         (*keys, "event_time", value),
         partial(summarise, keys=keys, value=value, pane_us=math.gcd(*lengths_us)),
         T.StructType(fields),
         position=("timestamp",),
         by_event_time=True,
     )
+    left_out = F.col("batch").isNull() & is_left_out(by_event_time=True)
+    used = observe_left_out(parsed, left_out, RACK_READINGS.name).where(~left_out)
     alone = {key: F.col(key) for key in keys} | summary_of_one(value)
     return used.select(
         *[F.coalesce(f"batch.{name}", column).alias(name) for name, column in alone.items()]

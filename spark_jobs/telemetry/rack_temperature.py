@@ -77,7 +77,7 @@ def _real_time(readings: DataFrame, options: Options) -> DataFrame:
 
 def _micro_batch(raw: DataFrame, options: Options) -> DataFrame:
     window, slide = options.window, options.slide
-    of_racks = summaries(raw, RACK_READINGS, ("rack_id",), "temperature_c", window, slide)
+    of_racks = summaries(raw, ("rack_id",), "temperature_c", window, slide)
     return _to_records(_temperatures(of_racks, window, slide, options.watermark))
 
 

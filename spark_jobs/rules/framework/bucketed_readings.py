@@ -21,7 +21,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 from events.records import RackReading
 from events.spark_schemas import spark_schema
 from events.topics import RACK_READINGS
-from spark_jobs.runtime.left_out_records import usable_in_batches
+from spark_jobs.runtime.left_out_records import observe_left_out
+from spark_jobs.runtime.parsing import is_left_out, parse_in_batches
 
 BUCKETS = 64
 """The number of buckets of racks; a checkpoint with another number is refused.
@@ -75,10 +76,12 @@ def bucketed_readings(
     """
     fields = tuple(name for name in schema.names if name not in POSITION)
     to_batches = partial(_parsed_to_bucket_batches, schema=schema, latest=latest)
-    used = usable_in_batches(
-        raw, RACK_READINGS, fields, to_batches, _BATCH, by_event_time=by_event_time
+    parsed = parse_in_batches(
+        raw, RackReading, fields, to_batches, _BATCH, by_event_time=by_event_time
     )
     is_fallback = F.col("batch").isNull()
+    left_out = is_fallback & is_left_out(by_event_time=by_event_time)
+    used = observe_left_out(parsed, left_out, RACK_READINGS.name).where(~left_out)
     as_numbers = {
         "append_ms": F.unix_millis("timestamp"),
         "event_time": F.unix_micros("event_time"),
