@@ -95,10 +95,10 @@ class Outputs:
                         )
                 elif name in self._all:
                     self._all[name].append(record.value)
-                else:
+                elif record.value is None:
                     self._last[name].pop(record.key, None)
-                    if record.value is not None:
-                        self._last[name][record.key] = record.value
+                else:
+                    self._last[name][record.key] = record.value
 
     def has_alerts(self) -> bool:
         """Tell whether alerting has logged an alert."""
