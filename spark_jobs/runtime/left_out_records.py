@@ -7,16 +7,22 @@ In Real-time Mode the count of a batch is known at its end.
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+
+from spark_jobs.runtime.parsing import is_left_out, readable
 
 _PREFIX = "left_out_of_"
 
 
-def observe_left_out(records: DataFrame, is_left_out: Column, source_topic: str) -> DataFrame:
-    """Return the same rows, and report in the progress how many of them are left out."""
-    count = F.count_if(is_left_out).alias("records")
-    return records.observe(_PREFIX + source_topic.replace("-", "_"), count)
+def used_records(parsed: DataFrame, source_topic: str, *, by_event_time: bool) -> DataFrame:
+    """Return the parsed records that a job uses, and report in the progress how many it does not.
+
+    In: the columns of `parse` or of `parse_in_batches`.
+    """
+    count = F.count_if(is_left_out(by_event_time=by_event_time)).alias("records")
+    counted = parsed.observe(_PREFIX + source_topic.replace("-", "_"), count)
+    return readable(counted, by_event_time=by_event_time)
 
 
 def records_left_out(progress: Mapping[str, Any]) -> int | None:

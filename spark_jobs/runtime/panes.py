@@ -17,8 +17,8 @@ from pyspark.sql import types as T
 
 from events.records import RackReading
 from events.topics import RACK_READINGS
-from spark_jobs.runtime.left_out_records import observe_left_out
-from spark_jobs.runtime.parsing import is_left_out, parse_in_batches
+from spark_jobs.runtime.left_out_records import used_records
+from spark_jobs.runtime.parsing import parse_in_batches
 from spark_jobs.runtime.windows import interval_us
 
 _SUMMARY = {
@@ -61,8 +61,7 @@ def summaries(
         position=("timestamp",),
         by_event_time=True,
     )
-    left_out = F.col("batch").isNull() & is_left_out(by_event_time=True)
-    used = observe_left_out(parsed, left_out, RACK_READINGS.name).where(~left_out)
+    used = used_records(parsed, RACK_READINGS.name, by_event_time=True)
     alone = {key: F.col(key) for key in keys} | summary_of_one(value)
     return used.select(
         *[F.coalesce(f"batch.{name}", column).alias(name) for name, column in alone.items()]

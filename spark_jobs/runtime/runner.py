@@ -30,7 +30,7 @@ from spark_jobs.runtime import checkpoints, kafka_io, parsing
 from spark_jobs.runtime.failures import explain
 from spark_jobs.runtime.job import ConfiguredJob, Job
 from spark_jobs.runtime.last_batch import repeat_last_batch
-from spark_jobs.runtime.left_out_records import observe_left_out
+from spark_jobs.runtime.left_out_records import used_records
 from spark_jobs.runtime.metrics import STATUS_METRICS, BatchMetrics
 from spark_jobs.runtime.options import own_values
 from spark_jobs.runtime.progress import BatchHandler, BatchListener, ProgressFile
@@ -335,9 +335,7 @@ def prepare(
     def usable(topic: Topic) -> DataFrame:
         if plan.reads_raw:
             return read(topic)
-        is_left_out = parsing.is_left_out(by_event_time=job.by_event_time)
-        counted = observe_left_out(parse(topic), is_left_out, topic.name)
-        return parsing.readable(counted, by_event_time=job.by_event_time)
+        return used_records(parse(topic), topic.name, by_event_time=job.by_event_time)
 
     for about in _queries_of(configured, settings, options):
         if job.query_per_source:

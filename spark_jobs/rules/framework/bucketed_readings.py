@@ -21,8 +21,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 from events.records import RackReading
 from events.spark_schemas import spark_schema
 from events.topics import RACK_READINGS
-from spark_jobs.runtime.left_out_records import observe_left_out
-from spark_jobs.runtime.parsing import is_left_out, parse_in_batches
+from spark_jobs.runtime.left_out_records import used_records
+from spark_jobs.runtime.parsing import parse_in_batches
 
 BUCKETS = 64
 """The number of buckets of racks; a checkpoint with another number is refused.
@@ -79,9 +79,7 @@ def bucketed_readings(
     parsed = parse_in_batches(
         raw, RackReading, fields, to_batches, _BATCH, by_event_time=by_event_time
     )
-    is_fallback = F.col("batch").isNull()
-    left_out = is_fallback & is_left_out(by_event_time=by_event_time)
-    used = observe_left_out(parsed, left_out, RACK_READINGS.name).where(~left_out)
+    used = used_records(parsed, RACK_READINGS.name, by_event_time=by_event_time)
     as_numbers = {
         "append_ms": F.unix_millis("timestamp"),
         "event_time": F.unix_micros("event_time"),
@@ -91,7 +89,9 @@ def bucketed_readings(
     return used.select(
         F.coalesce("batch.bucket", own_bucket).alias("bucket"),
         F.col("batch.readings").alias("readings"),
-        F.when(is_fallback, F.to_json(F.struct(*columns.values()))).alias("fallback_row"),
+        F.when(F.col("batch").isNull(), F.to_json(F.struct(*columns.values()))).alias(
+            "fallback_row"
+        ),
         *([F.coalesce("batch.latest", columns[latest]).alias("latest")] if latest else []),
     )
 

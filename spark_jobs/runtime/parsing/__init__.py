@@ -76,10 +76,11 @@ def is_left_out(*, by_event_time: bool) -> Column:
     """Tell whether a job leaves a parsed record out.
 
     It leaves out what cannot be read. Jobs by event time also leave out the future: one wrong clock
-    would make all other events late.
+    would make all other events late. Batches are used: they have neither an error nor a time.
     """
     unreadable = F.col("error").isNotNull()
-    return unreadable | is_future() if by_event_time else unreadable
+    in_future = F.coalesce(is_future(), F.lit(False))
+    return unreadable | in_future if by_event_time else unreadable
 
 
 def readable(parsed: DataFrame, *, by_event_time: bool = False) -> DataFrame:

@@ -125,7 +125,8 @@ def parse_in_batches(
         *("partition", "offset", "timestamp"),
         parsed.alias("batch"),
     )
-    return parse(needed, record, keep=("batch",))
+    records = parse(needed, record, keep=("batch",))
+    return records.withColumn("error", F.when(F.col("batch").isNull(), F.col("error")))
 
 
 def _short_value() -> Column:
