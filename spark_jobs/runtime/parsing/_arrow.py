@@ -23,7 +23,7 @@ from events.constants import FUTURE_TOLERANCE
 from events.records import MAX_ID_BYTES, rules_of
 from events.spark_schemas import choices, is_id, spark_schema
 from spark_jobs.runtime.kafka_io import RECORD
-from spark_jobs.runtime.parsing._canonical import INSTANT, MONEY
+from spark_jobs.runtime.parsing._canonical import INSTANT, MONEY, max_bytes_of_short_ids
 from spark_jobs.runtime.parsing.strict import parse
 
 MAX_VALUE_BYTES = 1000
@@ -183,8 +183,7 @@ class ArrowParser:
             if isinstance(kind, T.TimestampType | T.DecimalType)
         ]
         self._ids = [name for name in self._types if is_id(record, name)]
-        # Beside its names, a value of this size has room for one id of the longest size.
-        self._max_bytes_of_short_ids = sum(len(f'"{name}":') for name, _ in required) + MAX_ID_BYTES
+        self._max_bytes_of_short_ids = max_bytes_of_short_ids(record)
 
     def parse(self, values: pa.Array, names: list[str]) -> tuple[pa.Array, pa.RecordBatch]:
         """Return whether each value is valid, and the fields `names` of the valid ones.

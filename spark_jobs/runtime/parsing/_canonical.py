@@ -54,7 +54,7 @@ class CanonicalJson:
     pattern: str
     """A Java pattern for the whole value."""
     max_bytes: int
-    """In a value of at most this size no text is longer than an id may be."""
+    """See `max_bytes_of_short_ids`."""
     fields: tuple[T.StructField, ...]
     rules: tuple[RequiredWhen, ...]
 
@@ -126,9 +126,16 @@ def canonical_json(record: type[msgspec.Struct]) -> CanonicalJson | None:
     )
     in_order = tuple(sorted(fields, key=lambda field: field.nullable))
     pattern = rf"\A\{{{required}{optional}\}}\z"
-    # Beside its names, a value of `max_bytes` has room for one id of the longest size.
-    names = sum(len(f'"{f.name}":') for f in fields if not f.nullable)
-    return CanonicalJson(pattern, names + MAX_ID_BYTES, in_order, rules_of(record))
+    return CanonicalJson(pattern, max_bytes_of_short_ids(record), in_order, rules_of(record))
+
+
+def max_bytes_of_short_ids(record: type[msgspec.Struct]) -> int:
+    """Return the size of a value up to which no text is longer than an id may be.
+
+    Beside the names of its required fields, such a value has room for one id of the longest size.
+    """
+    names = [field.name for field in spark_schema(record).fields if not field.nullable]
+    return sum(len(f'"{name}":') for name in names) + MAX_ID_BYTES
 
 
 def non_canonical(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
