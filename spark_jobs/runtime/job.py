@@ -33,8 +33,7 @@ class Plan:
       limit.
     - `by_wall_clock`: the state has timers by the wall clock. At each start the query repeats its
       last batch: otherwise no timer would fire until a record comes.
-    - `fields` names the fields that the plan uses. It then gets only those, and of Kafka's columns
-      neither key nor value.
+    - `fields` names the record's fields that the plan uses; a parser may leave out the others.
     - `fingerprint` has constants that the plan's state depends on, by name. They belong to the
       checkpoint's fingerprint.
     """
