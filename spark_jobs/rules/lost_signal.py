@@ -24,7 +24,11 @@ from events.constants import LOST_SIGNAL_WATERMARK
 from events.rules import LostSignal, Rules
 from events.times import to_interval, to_text
 from events.topics import ALERTS, RACK_READINGS
-from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT
+from spark_jobs.rules.framework.bucketed_readings import (
+    FINGERPRINT,
+    bucket_batches,
+    readings_schema,
+)
 from spark_jobs.rules.framework.bucketed_rule import Watermark, bucketed_decisions
 from spark_jobs.rules.framework.rack_metadata import RackMetadata, effective_rule
 from spark_jobs.rules.framework.stateful_rule import Decision, StatefulRule, to_alert_records
@@ -32,6 +36,8 @@ from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import RuleOptions
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.runtime.windows import interval_us
+
+_READINGS = readings_schema(("event_id", "event_time", "site_id", "device_type"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,19 +122,26 @@ class LostSignalState(StatefulRule):
         )
 
 
-def _records(raw: DataFrame, options: Options) -> DataFrame:
+def _records(readings: DataFrame, options: Options) -> DataFrame:
+    delay_ms = interval_us(readings.sparkSession, options.watermark) // 1000
     decided = bucketed_decisions(
-        raw,
+        readings,
         LostSignalState,
         options,
-        ("event_id", "event_time", "site_id", "device_type"),
-        settings={"watermark_delay_ms": interval_us(raw.sparkSession, options.watermark) // 1000},
+        _READINGS,
+        settings={"watermark_delay_ms": delay_ms},
         clock=Watermark("event_time", options.watermark),
     )
     return to_alert_records(decided, LOST_SIGNAL)
 
 
-_BUCKETS = Plan("micro-batch", _records, ("append",), reads_raw=True, fingerprint=FINGERPRINT)
+_BUCKETS = Plan(
+    "micro-batch",
+    _records,
+    ("append",),
+    batches=lambda *_: bucket_batches(_READINGS, "event_time"),
+    fingerprint=FINGERPRINT,
+)
 
 JOB = Job(
     name="lost_signal",

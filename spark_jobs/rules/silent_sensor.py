@@ -24,7 +24,11 @@ from events.catalog import SILENT_SENSOR
 from events.rules import Rules, SilentSensor
 from events.times import to_text
 from events.topics import ALERTS, RACK_READINGS
-from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT
+from spark_jobs.rules.framework.bucketed_readings import (
+    FINGERPRINT,
+    bucket_batches,
+    readings_schema,
+)
 from spark_jobs.rules.framework.bucketed_rule import Watermark, bucketed_decisions
 from spark_jobs.rules.framework.rack_metadata import RackMetadata, effective_rule
 from spark_jobs.rules.framework.stateful_rule import (
@@ -43,6 +47,7 @@ DECIDERS_KEPT = 8
 """How many readings that decided a silence, or its end, a rack's state keeps."""
 AVAILABLE_NOW_WATERMARK = "1 second"
 """How far the clock of available-now is behind the topic's latest append time."""
+_READINGS = readings_schema((*Reading._fields, "site_id"))
 
 
 class SilentSensorState(StatefulRule):
@@ -133,15 +138,16 @@ def _decider(event_id: str, before: tuple[str, ...], appended: str) -> str:
 
 def _plan(name: str, *, by_wall_clock: bool) -> Plan:
     """Return a plan by the wall clock, or one whose clock is the topic's append times."""
+    clock = None if by_wall_clock else Watermark("append_ms", AVAILABLE_NOW_WATERMARK)
 
-    def records(raw: DataFrame, options: RuleOptions) -> DataFrame:
+    def records(readings: DataFrame, options: RuleOptions) -> DataFrame:
         decided = bucketed_decisions(
-            raw,
+            readings,
             SilentSensorState,
             options,
-            (*Reading._fields, "site_id"),
+            _READINGS,
             settings={"grace_ms": GRACE_MS if by_wall_clock else 0},
-            clock=None if by_wall_clock else Watermark("append_ms", AVAILABLE_NOW_WATERMARK),
+            clock=clock,
             by_wall_clock=by_wall_clock,
         )
         return to_alert_records(decided, SILENT_SENSOR)
@@ -150,7 +156,7 @@ def _plan(name: str, *, by_wall_clock: bool) -> Plan:
         name,
         records,
         ("append",),
-        reads_raw=True,
+        batches=lambda *_: bucket_batches(_READINGS, clock and clock.column),
         reads_all=True,
         by_wall_clock=by_wall_clock,
         fingerprint=FINGERPRINT,

@@ -22,7 +22,11 @@ from events.records import InventoryRack
 from events.rules import Rules, WeakSignal
 from events.topics import ALERTS, RACK_READINGS
 from spark_jobs.rules.framework.alert_record import alert_record
-from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT
+from spark_jobs.rules.framework.bucketed_readings import (
+    FINGERPRINT,
+    bucket_batches,
+    readings_schema,
+)
 from spark_jobs.rules.framework.bucketed_rule import bucketed_decisions
 from spark_jobs.rules.framework.consecutive import consecutive_changes
 from spark_jobs.rules.framework.evidence import FIELDS
@@ -43,6 +47,7 @@ from spark_jobs.runtime.triggers import Trigger
 
 OPTIONAL_FIELDS = ("signal_strength",)
 """The optional fields of its evidence."""
+_READINGS = readings_schema((*Reading._fields, "site_id"))
 
 
 def weak_signal_changes(
@@ -120,13 +125,18 @@ def _real_time(readings: DataFrame, options: RuleOptions) -> DataFrame:
     return add_summary(changes).select(*alert_record(WEAK_SIGNAL))
 
 
-def _micro_batch(raw: DataFrame, options: RuleOptions) -> DataFrame:
-    fields = (*Reading._fields, "site_id")
-    decided = bucketed_decisions(raw, WeakSignalState, options, fields)
+def _micro_batch(readings: DataFrame, options: RuleOptions) -> DataFrame:
+    decided = bucketed_decisions(readings, WeakSignalState, options, _READINGS)
     return to_alert_records(add_summary(decided), WEAK_SIGNAL, OPTIONAL_FIELDS)
 
 
-_BUCKETS = Plan("micro-batch", _micro_batch, ("append",), reads_raw=True, fingerprint=FINGERPRINT)
+_BUCKETS = Plan(
+    "micro-batch",
+    _micro_batch,
+    ("append",),
+    batches=lambda *_: bucket_batches(_READINGS),
+    fingerprint=FINGERPRINT,
+)
 
 JOB = Job(
     name="weak_signal",

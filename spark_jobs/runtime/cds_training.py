@@ -12,7 +12,7 @@ from events.records import RackReading
 from events.settings import JarsSettings, Settings
 from events.topics import RACK_READINGS
 from spark_jobs.runtime.kafka_io import RECORD, ReadOptions, read_topic, to_record
-from spark_jobs.runtime.parsing.strict import parse
+from spark_jobs.runtime.parsing import parse
 from spark_jobs.runtime.session import new_session
 from spark_jobs.runtime.triggers import Trigger
 
@@ -42,7 +42,7 @@ def _make_kafka_clients(session: SparkSession, settings: Settings) -> None:
     """
     session.createDataFrame(pa.table({"rack": ["rack-0001"]})).collect()
     raw = read_topic(session, settings, RACK_READINGS, Trigger.MICRO_BATCH, ReadOptions())
-    parse(raw, RackReading).select(to_record(F.col("rack_id"), "rack_id")).schema  # noqa: B018
+    parse(raw, RackReading, in_jvm=True).select(to_record(F.col("rack_id"), "rack_id")).schema  # noqa: B018
     jvm: Any = session._jvm
     bytes_ = "org.apache.kafka.common.serialization.ByteArray"
     options = {
@@ -69,7 +69,8 @@ def _read_and_count(session: SparkSession, scratch: Path) -> None:
         for field in RECORD.fields
     ]
     session.range(1).select(columns).write.parquet(str(files))
-    parsed = parse(session.readStream.schema(RECORD).parquet(str(files)), RackReading)
+    stream = session.readStream.schema(RECORD).parquet(str(files))
+    parsed = parse(stream, RackReading, in_jvm=True)
     windows = parsed.withWatermark("timestamp", "1 minute").groupBy(
         F.window("timestamp", "1 minute"), "error"
     )

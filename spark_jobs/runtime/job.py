@@ -15,7 +15,9 @@ from spark_jobs.runtime.options import JobOptions, RuleOptions, options_of
 from spark_jobs.runtime.triggers import Trigger
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.runtime.parsing.batches import Batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,14 @@ class Plan:
     - `output_modes` are those that the plan supports. It runs in the first one, unless the option
       `output_mode` names another of them.
       `Job.check` refuses a mode that the user chose and the plan lacks.
-    - `reads_raw`: the plan takes Kafka's records unparsed.
+    - `fields` names the record's fields that the plan uses; a parser may leave out the others.
+    - `batches` returns, for a session and the job's options, what the plan takes instead of a row
+      per record.
+    - `reads_raw`: the plan takes Kafka's records unparsed, in a job with `query_per_source`.
     - `reads_all`: each batch holds all that the topic holds when the batch is planned, without
       limit.
     - `by_wall_clock`: the state has timers by the wall clock. At each start the query repeats its
       last batch: otherwise no timer would fire until a record comes.
-    - `fields` names the record's fields that the plan uses; a parser may leave out the others.
     - `fingerprint` has constants that the plan's state depends on, by name. They belong to the
       checkpoint's fingerprint.
     """
@@ -41,10 +45,11 @@ class Plan:
     name: str
     records: "Callable[..., DataFrame]"
     output_modes: tuple[str, ...]
+    fields: tuple[str, ...] | None = None
+    batches: "Callable[[SparkSession, Any], Batches] | None" = None
     reads_raw: bool = False
     reads_all: bool = False
     by_wall_clock: bool = False
-    fields: tuple[str, ...] | None = None
     fingerprint: Mapping[str, str] = field(default_factory=dict)
 
     def output_mode(self, options: JobOptions) -> str:

@@ -15,11 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from events.records import RackReading
-from events.topics import RACK_READINGS
-from spark_jobs.runtime.left_out_records import used_records
-from spark_jobs.runtime.parsing import parse_in_batches
-from spark_jobs.runtime.windows import interval_us
+from spark_jobs.runtime.parsing.batches import Batches
 
 _SUMMARY = {
     "event_time": T.TimestampType(),
@@ -38,32 +34,29 @@ _AGGREGATES = [
 """What Arrow computes for the columns of `_SUMMARY`, in their order."""
 
 
-def summaries(
-    raw: DataFrame, keys: tuple[str, ...], value: str, window: str, slide: str
-) -> DataFrame:
-    """Return summaries of readings, each of one key and pane. A key may have several for a pane.
+def pane_batches(keys: tuple[str, ...], value: str, lengths_us: tuple[int, int]) -> Batches:
+    """Return the batches that `summaries` takes, for a job by event time.
 
-    In: Kafka's columns; the text fields that are the key, the field to summarise, and the length
-    and slide of the windows. Readings that cannot be read, or are too far in the future, are
-    counted and left out.
-
-    Out: `keys`, and the columns of `summary_of_one`.
+    `keys` are the text fields that are the key, and `value` is the field to summarise. `lengths_us`
+    are the length and the slide of the windows, in microseconds.
     """
-    lengths_us = [interval_us(raw.sparkSession, length) for length in (window, slide)]
     fields = [T.StructField(key, T.StringType()) for key in keys]
     fields += [T.StructField(name, kind) for name, kind in _SUMMARY.items()]
-    parsed = parse_in_batches(
-        raw,
-        RackReading,
-        (*keys, "event_time", value),
-        partial(summarise, keys=keys, value=value, pane_us=math.gcd(*lengths_us)),
-        T.StructType(fields),
+    return Batches(
+        fields=(*keys, "event_time", value),
         position=("timestamp",),
-        by_event_time=True,
+        convert=partial(summarise, keys=keys, value=value, pane_us=math.gcd(*lengths_us)),
+        row=T.StructType(fields),
     )
-    used = used_records(parsed, RACK_READINGS.name, by_event_time=True)
+
+
+def summaries(records: DataFrame, keys: tuple[str, ...], value: str) -> DataFrame:
+    """Return summaries of events, each of one key and pane. A key may have several for a pane.
+
+    In: the plan's input with `pane_batches`. Out: `keys`, and the columns of `summary_of_one`.
+    """
     alone = {key: F.col(key) for key in keys} | summary_of_one(value)
-    return used.select(
+    return records.select(
         *[F.coalesce(f"batch.{name}", column).alias(name) for name, column in alone.items()]
     )
 

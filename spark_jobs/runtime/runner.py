@@ -26,13 +26,13 @@ from events.settings import Settings
 from events.status_file import Process, StatusWriter, own_file, remove_superseded
 from events.times import now_ms, to_text
 from events.topics import Topic
-from spark_jobs.runtime import checkpoints, kafka_io, parsing
+from spark_jobs.runtime import checkpoints, kafka_io
 from spark_jobs.runtime.failures import explain
 from spark_jobs.runtime.job import ConfiguredJob, Job
 from spark_jobs.runtime.last_batch import repeat_last_batch
-from spark_jobs.runtime.left_out_records import used_records
 from spark_jobs.runtime.metrics import STATUS_METRICS, BatchMetrics
 from spark_jobs.runtime.options import own_values
+from spark_jobs.runtime.plan_input import parsed_records, plan_input
 from spark_jobs.runtime.progress import BatchHandler, BatchListener, ProgressFile
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
 from spark_jobs.runtime.session import COUNT_STATE_ROWS, OBJECT_STORE_CONFIG, new_session
@@ -327,22 +327,14 @@ def prepare(
             spark, settings, topic, trigger, read_options, low_priority=low_priority
         )
 
-    def parse(topic: Topic) -> DataFrame:
-        if plan.reads_raw or topic.record is None:
-            return read(topic)
-        return parsing.parse(read(topic), topic.record, trigger, plan.fields)
-
-    def usable(topic: Topic) -> DataFrame:
-        if plan.reads_raw:
-            return read(topic)
-        return used_records(parse(topic), topic.name, by_event_time=job.by_event_time)
-
     for about in _queries_of(configured, settings, options):
         if job.query_per_source:
             (topic,) = about.topics
-            records = plan.records(parse(topic), topic, job_options)
+            parsed = parsed_records(configured, topic, read(topic))
+            records = plan.records(parsed, topic, job_options)
         else:
-            records = plan.records(*map(usable, about.topics), job_options)
+            inputs = [plan_input(configured, topic, read(topic)) for topic in about.topics]
+            records = plan.records(*inputs, job_options)
         yield prepare_query(records, about)
 
 

@@ -27,7 +27,7 @@ from events.topics import ALERTS, DEAD_LETTERS, EVENT_TOPICS, Topic
 from spark_jobs.runtime.job import ConfiguredJob, Job, Plan
 from spark_jobs.runtime.kafka_io import to_record, wall_clock_ms
 from spark_jobs.runtime.options import JobOptions
-from spark_jobs.runtime.parsing import is_future, parse_dead_letter_candidates
+from spark_jobs.runtime.parsing import dead_letter_candidates, is_future, parse
 from spark_jobs.runtime.triggers import Trigger
 
 REPORTED_TOPICS = (*EVENT_TOPICS, ALERTS)
@@ -56,7 +56,7 @@ def set_aside(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
 
     In and out: Kafka's columns.
     """
-    parsed = parse_dead_letter_candidates(raw, record)
+    parsed = parse(dead_letter_candidates(raw, record), record, in_jvm=True)
     is_event = issubclass(record, Event)
     future = is_future() if is_event else F.lit(False)
     reason = F.when(F.col("error").isNotNull(), _UNREADABLE).when(future, _FUTURE)
@@ -145,7 +145,7 @@ def _chosen_topics(options: Options) -> tuple[Topic, ...]:
     return tuple(topic for topic in options.topics if options.topic in ("all", topic.name))
 
 
-# One plan, so that a topic's checkpoint serves every trigger.
+# One plan, so that a topic's checkpoint serves every trigger. So it parses in the JVM.
 _PLAN = Plan("records", _records, ("update",), reads_raw=True)
 
 JOB = Job(

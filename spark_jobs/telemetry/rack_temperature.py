@@ -14,7 +14,7 @@ closed, without a log line. In append mode the last windows stay open until a ne
 from dataclasses import dataclass
 from typing import Annotated
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from events.constants import FLEET_SCOPE, WATERMARK, WINDOW, WINDOW_SLIDE
@@ -23,9 +23,12 @@ from events.topics import RACK_READINGS, RACK_TEMPERATURE
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.options import JobOptions
-from spark_jobs.runtime.panes import summaries, summary_of_one
+from spark_jobs.runtime.panes import pane_batches, summaries, summary_of_one
+from spark_jobs.runtime.parsing.batches import Batches
 from spark_jobs.runtime.triggers import Trigger
-from spark_jobs.runtime.windows import OutputMode, window_bounds, window_key
+from spark_jobs.runtime.windows import OutputMode, interval_us, window_bounds, window_key
+
+_KEYS, _VALUE = ("rack_id",), "temperature_c"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ def rack_temperatures(readings: DataFrame, window: str, slide: str, watermark: s
     In: `rack_id`, `event_time`, `temperature_c`. A window is half open: an event at its end belongs
     to the next window.
     """
-    one = summary_of_one("temperature_c")
+    one = summary_of_one(_VALUE)
     summaries_of_one = readings.select("rack_id", *[one[name].alias(name) for name in one])
     return _temperatures(summaries_of_one, window, slide, watermark)
 
@@ -75,10 +78,14 @@ def _real_time(readings: DataFrame, options: Options) -> DataFrame:
     )
 
 
-def _micro_batch(raw: DataFrame, options: Options) -> DataFrame:
-    window, slide = options.window, options.slide
-    of_racks = summaries(raw, ("rack_id",), "temperature_c", window, slide)
-    return _to_records(_temperatures(of_racks, window, slide, options.watermark))
+def _batches(spark: SparkSession, options: Options) -> Batches:
+    lengths_us = interval_us(spark, options.window), interval_us(spark, options.slide)
+    return pane_batches(_KEYS, _VALUE, lengths_us)
+
+
+def _micro_batch(readings: DataFrame, options: Options) -> DataFrame:
+    of_racks = summaries(readings, _KEYS, _VALUE)
+    return _to_records(_temperatures(of_racks, options.window, options.slide, options.watermark))
 
 
 def _to_records(temperatures: DataFrame) -> DataFrame:
@@ -86,7 +93,7 @@ def _to_records(temperatures: DataFrame) -> DataFrame:
     return temperatures.select(*to_record(key, *temperatures.columns))
 
 
-_PANES = Plan("micro-batch", _micro_batch, ("update", "append"), reads_raw=True)
+_PANES = Plan("micro-batch", _micro_batch, ("update", "append"), batches=_batches)
 JOB = Job(
     name="rack_temperature",
     sources=(RACK_READINGS,),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -10,8 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from events.records import RackReading, encode
+from spark_jobs.runtime.job import ConfiguredJob, Job
 from spark_jobs.runtime.parsing._arrow import parse_with_arrow
 from spark_jobs.runtime.parsing.strict import parse
+from spark_jobs.runtime.plan_input import plan_input
+from spark_jobs.runtime.triggers import Trigger
 from tests.builders import reading
 
 Reader = Callable[[DataFrame, type[msgspec.Struct]], DataFrame]
@@ -50,6 +54,14 @@ def kafka_table(
         }
     )
     return spark.createDataFrame(table).coalesce(1)
+
+
+def plan_output(job: Job, options: Any, trigger: Trigger, raw: DataFrame) -> DataFrame:
+    """Return the records that a job writes for records of its only topic."""
+    configured = ConfiguredJob(job, options, trigger)
+    (topic,) = job.sources
+    records: DataFrame = configured.plan.records(plan_input(configured, topic, raw), options)
+    return records
 
 
 def readings_table(spark: SparkSession, readings: Sequence[RackReading]) -> DataFrame:

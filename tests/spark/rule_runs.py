@@ -14,12 +14,10 @@ from pyspark.sql import functions as F
 from events.records import InventoryRack, RackReading, encode
 from events.rules import Rules
 from spark_jobs.runtime.job import Job
-from spark_jobs.runtime.parsing import readable
-from spark_jobs.runtime.parsing.strict import parse
 from spark_jobs.runtime.triggers import Trigger
 from tests.builders import T0, rack
 from tests.spark.file_streams import run_stream
-from tests.spark.kafka_tables import kafka_table
+from tests.spark.kafka_tables import kafka_table, plan_output
 from tests.spark.rack_histories import alerts_by_id, stable_fields
 
 Row = dict[str, Any]
@@ -74,17 +72,7 @@ def table_of(
     under = job.with_rules(rules)
     options_class: Any = under.options
     options = options_class(inventory=RACKS, rules=rules, **more)
-    (source,) = under.sources
-
-    def table(raw: DataFrame) -> DataFrame:
-        if under.plans[trigger].reads_raw:
-            return under.plans[trigger].records(raw, options)
-        assert source.record is not None
-        parsed = parse(raw, source.record)
-        records = readable(parsed, by_event_time=under.by_event_time)
-        return under.plans[trigger].records(records, options)
-
-    return table
+    return lambda raw: plan_output(under, options, trigger, raw)
 
 
 def expected(rows: Sequence[Row]) -> tuple[dict[str, Row], set[str]]:

@@ -19,11 +19,10 @@ from events.spark_schemas import spark_schema
 from events.times import now_ms, to_ms
 from events.topics import EVENT_TOPICS
 from producer.malformed import corrupt, default_kinds
-from spark_jobs.rules.framework.bucketed_readings import bucketed_readings
+from spark_jobs.rules.framework.bucketed_readings import bucket_batches, bucketed_readings
 from spark_jobs.rules.overheating.buckets import READINGS
-from spark_jobs.runtime.left_out_records import used_records
-from spark_jobs.runtime.parsing import parse, parse_in_batches, readable
-from spark_jobs.runtime.triggers import Trigger
+from spark_jobs.runtime.parsing import parse, readable
+from spark_jobs.runtime.parsing.batches import Batches
 from spark_jobs.storage.dead_letters import dead_letters, set_aside
 from tests.builders import action, alert_value, click, impression, reading
 from tests.spark.kafka_tables import READERS, Reader, kafka_table, with_field
@@ -152,7 +151,8 @@ def reported(raw: DataFrame, record: type[msgspec.Struct]) -> dict[int, tuple[st
 def bucketed_offsets(raw: DataFrame) -> list[int]:
     """Return the offsets of the readings in the plan of buckets."""
     found = []
-    for row in bucketed_readings(raw, READINGS).collect():
+    parsed = parse(raw, RackReading, batches=bucket_batches(READINGS))
+    for row in bucketed_readings(readable(parsed), READINGS).collect():
         if row["readings"] is not None:
             found += pa.ipc.open_stream(row["readings"]).read_all()["offset"].to_pylist()
         else:
@@ -162,15 +162,13 @@ def bucketed_offsets(raw: DataFrame) -> list[int]:
 
 def batched_offsets(raw: DataFrame) -> list[int]:
     """Return the offsets of the readings that a plan of batches by event time uses."""
-    parsed = parse_in_batches(
-        raw,
-        RackReading,
-        ("event_time",),
-        lambda readings: readings.select(["offset"]),
-        T.StructType().add("offset", T.LongType()),
-        by_event_time=True,
+    batches = Batches(
+        fields=("event_time",),
+        convert=lambda readings: readings.select(["offset"]),
+        row=T.StructType().add("offset", T.LongType()),
     )
-    used = used_records(parsed, "rack-readings", by_event_time=True)
+    parsed = parse(raw, RackReading, batches=batches, by_event_time=True)
+    used = readable(parsed, by_event_time=True)
     return [row[0] for row in used.select(F.coalesce("batch.offset", "offset")).collect()]
 
 
@@ -184,7 +182,7 @@ def parsed_offsets(reader: Reader) -> Callable[[DataFrame, type[Event]], list[in
 READ: dict[str, Callable[[DataFrame, type[Event]], list[int]]] = {
     **{reader.__name__: parsed_offsets(reader) for reader in READERS},
     "some fields": parsed_offsets(
-        lambda raw, record: parse(raw, record, Trigger.MICRO_BATCH, ("rack_id", "temperature_c"))
+        lambda raw, record: parse(raw, record, fields=("rack_id", "temperature_c"))
     ),
     "batches by event time": lambda raw, _: batched_offsets(raw),
     "buckets": lambda raw, record: bucketed_offsets(raw) if record is RackReading else [],

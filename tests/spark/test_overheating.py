@@ -28,7 +28,7 @@ from spark_jobs.runtime.parsing.strict import parse
 from spark_jobs.runtime.triggers import Trigger
 from tests.builders import rack, reading, rules_by_threshold
 from tests.spark.file_streams import run_stream
-from tests.spark.kafka_tables import kafka_table, readings_table, with_field
+from tests.spark.kafka_tables import kafka_table, plan_output, readings_table, with_field
 from tests.spark.rack_histories import (
     AT,
     BELOW,
@@ -289,7 +289,7 @@ def test_the_micro_batch_plan_gives_the_alerts_of_the_oracle_over_several_batche
     options = RuleOptions(inventory=inventory)
 
     def alerts(raw: DataFrame) -> DataFrame:
-        return JOB.plans[Trigger.MICRO_BATCH].records(raw, options)
+        return plan_output(JOB, options, Trigger.MICRO_BATCH, raw)
 
     found = run_stream(spark, tmp_path, shuffled, alerts)
     rows = [row for batch in found for row in batch]

@@ -15,7 +15,7 @@ from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.telemetry.rack_temperature import JOB, Options, rack_temperatures
 from tests.builders import reading
 from tests.spark.file_streams import run_stream
-from tests.spark.kafka_tables import APPENDED, kafka_table
+from tests.spark.kafka_tables import APPENDED, kafka_table, plan_output
 
 GOLDEN = [
     ("rack1", "08:01:01", 99.5),
@@ -77,7 +77,7 @@ def windows(rows: DataFrame) -> DataFrame:
 
 def windows_by_pane(raw: DataFrame) -> DataFrame:
     """Return the windows that the plan of micro-batches writes."""
-    records = JOB.plans[Trigger.MICRO_BATCH].records(raw, Options())
+    records = plan_output(JOB, Options(), Trigger.MICRO_BATCH, raw)
     value = F.from_json("value", spark_schema(RackTemperature))
     return with_starts(records.select(F.inline(F.array(value))))
 
@@ -199,8 +199,8 @@ def test_a_record_has_the_key_and_the_fields_of_the_contract(
 def test_options_set_the_length_and_the_slide_of_windows(spark: SparkSession) -> None:
     def found(window: str, slide: str) -> set[tuple[str, str, int]]:
         options = Options(window=window, slide=slide)
-        plan = JOB.plans[Trigger.AVAILABLE_NOW]
-        records = plan.records(topic(spark, GOLDEN), options).collect()
+        raw = topic(spark, GOLDEN)
+        records = plan_output(JOB, options, Trigger.AVAILABLE_NOW, raw).collect()
         values = [json.loads(row["value"]) for row in records]
         return {(one["scope"], one["window_start"][11:19], one["reading_count"]) for one in values}
 

@@ -20,9 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from events.records import RackReading
 from events.spark_schemas import spark_schema
-from events.topics import RACK_READINGS
-from spark_jobs.runtime.left_out_records import used_records
-from spark_jobs.runtime.parsing import parse_in_batches
+from spark_jobs.runtime.parsing.batches import Batches
 
 BUCKETS = 64
 """The number of buckets of racks; a checkpoint with another number is refused.
@@ -47,46 +45,45 @@ def bucket_of(rack_id: str) -> int:
 
 
 def readings_schema(fields: Iterable[str]) -> pa.Schema:
-    """Return the Arrow schema of readings with these fields of `RackReading`, and their position.
+    """Return the Arrow schema of readings: `rack_id`, these fields, and their position.
 
     `event_time` is in epoch microseconds, `append_ms` in epoch milliseconds.
     """
     columns = spark_schema(RackReading)
     types = {
         name: pa.int64() if name == "event_time" else to_arrow_type(columns[name].dataType)
-        for name in fields
+        for name in dict.fromkeys(("rack_id", *fields))
     }
     return pa.schema(list((types | POSITION).items()))
 
 
-def bucketed_readings(
-    raw: DataFrame,
-    schema: pa.Schema,
-    *,
-    latest: str | None = None,
-    by_event_time: bool = False,
-) -> DataFrame:
-    """Return readings in batches of one bucket each; records that cannot be read are left out.
+def bucket_batches(schema: pa.Schema, latest: str | None = None) -> Batches:
+    """Return the batches that `bucketed_readings` takes, with the same arguments."""
+    return Batches(
+        fields=tuple(name for name in schema.names if name not in POSITION),
+        convert=partial(_parsed_to_bucket_batches, schema=schema, latest=latest),
+        row=_BATCH,
+    )
 
-    In: Kafka's columns; the readings' `schema`, with `rack_id`.
+
+def bucketed_readings(
+    readings: DataFrame, schema: pa.Schema, latest: str | None = None
+) -> DataFrame:
+    """Return readings in batches of one bucket each.
+
+    In: the plan's input with `bucket_batches`; the readings' `schema`.
 
     Out: `bucket`; one of `readings`, an Arrow stream, and `fallback_row`, one reading that the
     strict parser read, as JSON of the same fields; and `latest`, the greatest value of the column
-    that `latest` names. With `by_event_time`, readings too far in the future are left out too.
+    that `latest` names.
     """
-    fields = tuple(name for name in schema.names if name not in POSITION)
-    to_batches = partial(_parsed_to_bucket_batches, schema=schema, latest=latest)
-    parsed = parse_in_batches(
-        raw, RackReading, fields, to_batches, _BATCH, by_event_time=by_event_time
-    )
-    used = used_records(parsed, RACK_READINGS.name, by_event_time=by_event_time)
     as_numbers = {
         "append_ms": F.unix_millis("timestamp"),
         "event_time": F.unix_micros("event_time"),
     }
     columns = {name: as_numbers.get(name, F.col(name)).alias(name) for name in schema.names}
     own_bucket = (F.crc32("rack_id") % BUCKETS).cast("int")
-    return used.select(
+    return readings.select(
         F.coalesce("batch.bucket", own_bucket).alias("bucket"),
         F.col("batch.readings").alias("readings"),
         F.when(F.col("batch").isNull(), F.to_json(F.struct(*columns.values()))).alias(

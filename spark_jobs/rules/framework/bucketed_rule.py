@@ -34,7 +34,6 @@ from spark_jobs.rules.framework.bucketed_readings import (
     bucket_of,
     bucketed_readings,
     open_batches,
-    readings_schema,
 )
 from spark_jobs.rules.framework.rack_metadata import RackMetadata
 from spark_jobs.rules.framework.stateful_rule import (
@@ -57,7 +56,7 @@ class Watermark(NamedTuple):
     """A clock that follows the readings, for a rule without a wall clock.
 
     It is `delay`, Spark's interval, behind the latest value of `column`: `event_time` or
-    `append_ms`. By event time, readings too far in the future are left out.
+    `append_ms`.
     """
 
     column: str
@@ -65,10 +64,10 @@ class Watermark(NamedTuple):
 
 
 def bucketed_decisions(
-    raw: DataFrame,
+    readings: DataFrame,
     rule: type[StatefulRule],
     options: RuleOptions,
-    fields: Iterable[str],
+    schema: pa.Schema,
     *,
     settings: Mapping[str, Any] | None = None,
     clock: Watermark | None = None,
@@ -76,21 +75,16 @@ def bucketed_decisions(
 ) -> DataFrame:
     """Return a row per decision with the columns of `alerts.alert_record`; append mode only.
 
-    In: Kafka's columns. `fields` of a reading become attributes of the rows that `rule` is given.
-    `settings` are fields that each rack's state starts with.
+    In: the plan's input with `bucket_batches` of the same `schema` and of the clock's column. The
+    columns of `schema` become attributes of the rows that `rule` is given. `settings` are fields
+    that each rack's state starts with.
 
     The rule's timers follow the `clock`, or the wall clock. By the wall clock, the racks of the
     inventory have a state from the first batch on.
 
     The evidence has the optional fields too, which `to_alert_records` leaves out.
     """
-    schema = readings_schema(dict.fromkeys(("rack_id", *fields)))
-    bucketed = bucketed_readings(
-        raw,
-        schema,
-        latest=clock and clock.column,
-        by_event_time=clock is not None and clock.column == "event_time",
-    )
+    bucketed = bucketed_readings(readings, schema, clock and clock.column)
     time_mode = "ProcessingTime" if by_wall_clock else "None"
     if clock:
         latest = F.timestamp_micros(F.col("latest") * _US_PER_UNIT[clock.column])
@@ -101,7 +95,7 @@ def bucketed_decisions(
     if by_wall_clock and options.inventory:
         known = pa.array([bucket for bucket, racks in enumerate(inventory) if racks], pa.int32())
         # From Arrow it becomes a local relation, which needs no tasks.
-        buckets = raw.sparkSession.createDataFrame(pa.table({"bucket": known}))
+        buckets = readings.sparkSession.createDataFrame(pa.table({"bucket": known}))
         initial = buckets.groupBy("bucket")
     grouped = bucketed.groupBy("bucket").transformWithState(
         BucketProcessor(rule, options.rules, inventory, schema, settings or {}, clock),

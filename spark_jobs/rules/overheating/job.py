@@ -25,7 +25,11 @@ from events.catalog import RACK_OVERHEATING
 from events.rules import Overheating
 from events.topics import ALERTS, RACK_READINGS
 from spark_jobs.rules.framework.alert_record import alert_record
-from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT, bucketed_readings
+from spark_jobs.rules.framework.bucketed_readings import (
+    FINGERPRINT,
+    bucket_batches,
+    bucketed_readings,
+)
 from spark_jobs.rules.overheating import micro_batch, real_time
 from spark_jobs.rules.overheating.buckets import READINGS
 from spark_jobs.rules.overheating.limits import fleet_limits
@@ -60,14 +64,20 @@ def _real_time(readings: DataFrame, options: RuleOptions) -> DataFrame:
     return to_alerts(changes).select(*alert_record(RACK_OVERHEATING))
 
 
-def _micro_batch(raw: DataFrame, options: RuleOptions) -> DataFrame:
+def _micro_batch(readings: DataFrame, options: RuleOptions) -> DataFrame:
     limits = fleet_limits(options.inventory, options.rules)
-    bucketed = bucketed_readings(raw, READINGS)
+    bucketed = bucketed_readings(readings, READINGS)
     changes = micro_batch.overheating_changes(bucketed, limits)
     return to_alerts(changes).select(*alert_record(RACK_OVERHEATING))
 
 
-_BUCKETS = Plan("buckets", _micro_batch, ("update",), reads_raw=True, fingerprint=FINGERPRINT)
+_BUCKETS = Plan(
+    "buckets",
+    _micro_batch,
+    ("update",),
+    batches=lambda *_: bucket_batches(READINGS),
+    fingerprint=FINGERPRINT,
+)
 
 JOB = Job(
     name="overheating",

@@ -5,65 +5,47 @@ JVM what the producer writes, and `_arrow` parses short, valid values in Python.
 other values to the strict parser, in the same query.
 """
 
-from collections.abc import Callable
-
 import msgspec
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from events.constants import FUTURE_TOLERANCE
 from events.times import to_interval
 from spark_jobs.runtime.parsing import _arrow, _canonical, strict
-from spark_jobs.runtime.triggers import Trigger
-
-POSITION = ("timestamp", "partition", "offset")
-"""Kafka's columns that order the records of a topic."""
+from spark_jobs.runtime.parsing.batches import Batches
 
 
 def parse(
     raw: DataFrame,
     record: type[msgspec.Struct],
-    trigger: Trigger,
+    *,
+    in_jvm: bool = False,
     fields: tuple[str, ...] | None = None,
+    batches: Batches | None = None,
+    by_event_time: bool = False,
 ) -> DataFrame:
-    """Return the records of a topic as columns (`strict.parse`).
+    """Return the records of a topic as columns.
 
-    With `fields` named, only those are needed. Real-time Mode counts milliseconds, so there values
-    stay in the JVM.
+    In: Kafka's columns. `in_jvm` says that no value may be parsed in Python. With `fields` named,
+    only those are needed.
+
+    Out: what `strict.parse` returns. With `batches` most valid records are in batches instead: the
+    column `batch` has a row of `batches`, or is null where a record has a row of its own. A job
+    `by_event_time` gets no record in a batch that `is_future`; this needs Kafka's `timestamp`.
     """
-    if trigger is Trigger.REAL_TIME or not _arrow.supports(record):
+    if batches:
+        return _arrow.parse_in_batches(raw, record, batches, by_event_time=by_event_time)
+    if in_jvm or not _arrow.supports(record):
         return strict.parse(raw, record)
     return _arrow.parse_with_arrow(raw, record, fields)
 
 
-def parse_in_batches(
-    raw: DataFrame,
-    record: type[msgspec.Struct],
-    fields: tuple[str, ...],
-    to_batches: Callable[[pa.RecordBatch], pa.RecordBatch],
-    batch: T.StructType,
-    *,
-    position: tuple[str, ...] = POSITION,
-    by_event_time: bool = False,
-) -> DataFrame:
-    """Return most valid records in batches, and each of the others in a row of its own.
+def dead_letter_candidates(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
+    """Return the records of a topic that may be dead letters, in Kafka's columns.
 
-    `to_batches` takes records in Arrow columns: the `fields`, and Kafka's columns `position`. It
-    returns at most as many rows of the type `batch`. With `by_event_time`, which needs Kafka's
-    `timestamp`, no record in a batch `is_future`.
-
-    Out: `batch`, or where it is null what `strict.parse` returns.
+    The others are canonical, and no event among them is ahead of its append time.
     """
-    return _arrow.parse_in_batches(
-        raw, record, fields, to_batches, batch, position=position, by_event_time=by_event_time
-    )
-
-
-def parse_dead_letter_candidates(raw: DataFrame, record: type[msgspec.Struct]) -> DataFrame:
-    """Return the records that may be dead letters, parsed (`strict.parse`)."""
-    return strict.parse(_canonical.non_canonical(raw, record), record)
+    return _canonical.non_canonical(raw, record)
 
 
 def is_future() -> Column:

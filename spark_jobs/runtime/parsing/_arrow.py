@@ -24,6 +24,7 @@ from events.records import MAX_ID_BYTES, rules_of
 from events.spark_schemas import choices, is_id, spark_schema
 from spark_jobs.runtime.kafka_io import RECORD
 from spark_jobs.runtime.parsing._canonical import INSTANT, MONEY, max_bytes_of_short_ids
+from spark_jobs.runtime.parsing.batches import Batches
 from spark_jobs.runtime.parsing.strict import parse
 
 MAX_VALUE_BYTES = 1000
@@ -81,18 +82,16 @@ def parse_with_arrow(
 def parse_in_batches(
     raw: DataFrame,
     record: type[msgspec.Struct],
-    fields: tuple[str, ...],
-    to_batches: Callable[[pa.RecordBatch], pa.RecordBatch],
-    batch: T.StructType,
+    batches: Batches,
     *,
-    position: tuple[str, ...],
-    by_event_time: bool = False,
+    by_event_time: bool,
 ) -> DataFrame:
-    """Return most valid records in batches (see the package's function of this name).
+    """Return most valid records in batches, as the package's `parse` describes.
 
     The batches of some records stand in the rows of the first of these records.
     """
-    returns = T.StructType().add("valid", T.BooleanType()).add("batch", batch)
+    fields, position = batches.fields, batches.position
+    returns = T.StructType().add("valid", T.BooleanType()).add("batch", batches.row)
 
     def parse_batches(
         parts: Iterator[tuple[pa.Array, ...]],
@@ -107,12 +106,12 @@ def parse_in_batches(
                 in_time = pc.less_equal(records["event_time"], latest)
                 records = records.filter(in_time)
                 valid = pc.replace_with_mask(valid, valid, in_time)
-            batches = to_batches(records)
+            converted = batches.convert(records)
             nth_valid = pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1)
-            has_batch = pc.and_(valid, pc.less(nth_valid, len(batches)))
+            has_batch = pc.and_(valid, pc.less(nth_valid, len(converted)))
             rows = pc.if_else(has_batch, nth_valid, None)
             yield pa.StructArray.from_arrays(
-                [valid, _take_structs(rows, batches, list(_arrow_type(batch)))],
+                [valid, _take_structs(rows, converted, list(_arrow_type(batches.row)))],
                 fields=list(_arrow_type(returns)),
             )
 
