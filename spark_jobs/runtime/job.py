@@ -82,6 +82,9 @@ class Job:
       a batch takes a second of planning, so two queries should not do it at the same moment.
     - `low_priority`: in Real-time Mode the job gets records up to a second late, and asks the
       broker for them far less often.
+    - `covers_other_readers`: under available-now the job starts after the other readers of its
+      topics have ended, so that it reads at least as far as they did. Readers of its sink start
+      after it.
     - `is_deferred`: nobody waits for its first output. In micro-batches rules start first, then the
       other jobs, then the deferred ones: each when the queries before it have each ended a batch,
       so that it takes no processor time from their start.
@@ -109,6 +112,7 @@ class Job:
     choose_interval: Callable[[Any], timedelta] | None = None
     real_time_batch_share: float = 1.0
     low_priority: bool = False
+    covers_other_readers: bool = False
     is_deferred: bool = False
     state_partitions: int = 4
     counts_state_rows: bool = True

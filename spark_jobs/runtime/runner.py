@@ -112,8 +112,8 @@ def run(
     starts, and for each query that fails, is started again or ends. A checkpoint that refuses the
     options is named before Spark starts.
 
-    Under available-now a job that reads what another of the jobs writes starts after that one has
-    ended, and a query that fails is not started again.
+    Under available-now the jobs start in stages (`dependency_stages`), each after the one before it
+    has ended, and a query that fails is not started again.
     """
     for one in jobs:
         one.check()
@@ -212,15 +212,24 @@ def _new_recorder(
 
 
 def dependency_stages(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
-    """Return the jobs in stages: each job comes after those that write a topic which it reads."""
+    """Return the jobs in stages: each job comes after those that write a topic which it reads.
+
+    One that `covers_other_readers` also comes after those, except readers of what it writes.
+    """
     written = [one.job.sink.name if one.job.sink else None for one in jobs]
     read = [{topic.name for topic in one.topics_read} for one in jobs]
     numbers = range(len(jobs))
+
+    covers = [one.job.covers_other_readers for one in jobs]
+
+    def comes_after(one: int, other: int) -> bool:
+        if written[other] in read[one]:
+            return True
+        is_covered = not covers[other] and not read[one].isdisjoint(read[other])
+        return covers[one] and is_covered and written[one] not in read[other]
+
     sorter = TopologicalSorter(
-        {
-            reader: [n for n in numbers if n != reader and written[n] in read[reader]]
-            for reader in numbers
-        }
+        {one: [n for n in numbers if n != one and comes_after(one, n)] for one in numbers}
     )
     sorter.prepare()
     stages = []

@@ -159,6 +159,7 @@ JOB = Job(
     micro_batch_interval=timedelta(seconds=2),  # not urgent: leaves processors to the results
     real_time_batch_share=0.9,
     low_priority=True,
+    covers_other_readers=True,
     state_partitions=0,
     plans=dict.fromkeys((Trigger.MICRO_BATCH, Trigger.REAL_TIME, Trigger.AVAILABLE_NOW), _PLAN),
 )

@@ -162,7 +162,7 @@ def test_jobs_that_read_outputs_come_after_the_jobs_that_write_them() -> None:
     last = ["site_outage", "dead_letters", "archive"]
     others = [name for name in JOBS if name not in last]
     assert stages(*JOBS) == [others, *([name] for name in last)]
-    assert stages("user_totals", "dead_letters") == [["user_totals", "dead_letters"]]
+    assert stages("user_totals", "dead_letters") == [["user_totals"], ["dead_letters"]]
     assert stages("archive", "site_outage", "user_totals", "lost_signal") == [
         ["user_totals", "lost_signal"],
         ["site_outage"],
