@@ -135,6 +135,23 @@ def test_an_alert_has_every_field_of_the_contract(spark: SparkSession) -> None:
     }
 
 
+def test_the_real_time_plan_says_what_has_changed_in_one_sentence(spark: SparkSession) -> None:
+    hot = [reading(n, celsius, "rack-hot") for n, celsius in enumerate((98.5, 99.0, 101.5))]
+    cold = [reading(n, celsius, "rack-cold") for n, celsius in enumerate((104.5, 100, 100, 99.5))]
+    options = RuleOptions(inventory=(rack("rack-hot", threshold_c=98.5),))
+    plan = JOB.plans[Trigger.REAL_TIME]
+    alerts = [
+        json.loads(row["value"])
+        for row in plan.records(read(spark, [*hot, *cold]), options).collect()
+    ]
+    assert {(alert["subject"], alert["state"]): alert["summary"] for alert in alerts} == {
+        ("rack-hot", "WARNING"): "Rack rack-hot is overheating: 3 consecutive readings at or above "
+        "98.5 °C, the latest 101.5 °C.",
+        ("rack-cold", "NORMAL"): "Rack rack-cold is back to normal: no longer 3 consecutive "
+        "readings at or above 100.0 °C, the latest 99.5 °C.",
+    }
+
+
 def test_an_alert_id_is_the_hash_of_utf8_text(spark: SparkSession) -> None:
     history = [reading(n, HOT, "Gestell-ü|🔥", event_id=f"é|{n}") for n in (1, 2, 3)]
     (record,) = JOB.plans[Trigger.REAL_TIME].records(read(spark, history), RuleOptions()).collect()
@@ -268,8 +285,11 @@ def test_the_micro_batch_plan_gives_the_alerts_of_the_oracle_over_several_batche
     # One rack has more readings in a batch than Spark passes to Python at once.
     large = [reading(n, HOT if n % 7 < 4 else COLD, "rack-large") for n in range(12_000)]
     histories = [deliveries(random, name, readings=40) for name in racks]
-    thresholds = dict.fromkeys(racks[:10], BELOW)
-    topic = interleaved(random, [*histories, large])
+    summarised = [
+        reading(n, celsius, "rack-summary") for n, celsius in enumerate((98.5, 99, 101.5, 70))
+    ]
+    thresholds = {**dict.fromkeys(racks[:10], BELOW), "rack-summary": 98.5}
+    topic = interleaved(random, [*histories, large, summarised])
     cuts = [0, 300, 301, 9000, len(topic)]
     unreadable = [b"no JSON", b"", b"\xff", with_field("temperature_c", '"a string"')]
     values = [long_form(taken) if n % 7 == 0 else encode(taken) for n, taken in enumerate(topic)]
@@ -301,3 +321,10 @@ def test_the_micro_batch_plan_gives_the_alerts_of_the_oracle_over_several_batche
     assert alerts_by_id(alerts_found) == {
         alert["alert_id"]: stable_fields(alert) for alert in expected
     }
+    sentences = [a["summary"] for a in alerts_found if a["subject"] == "rack-summary"]
+    assert sentences == [
+        "Rack rack-summary is overheating: 3 consecutive readings at or above 98.5 °C, "
+        "the latest 101.5 °C.",
+        "Rack rack-summary is back to normal: no longer 3 consecutive readings at or above "
+        "98.5 °C, the latest 70.0 °C.",
+    ]
