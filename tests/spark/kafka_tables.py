@@ -69,9 +69,9 @@ def readings_table(spark: SparkSession, readings: Sequence[RackReading]) -> Data
     return kafka_table(spark, [encode(reading) for reading in readings])
 
 
-def with_field(field: str, as_json: str | bytes) -> bytes:
-    """Return a valid reading with the JSON of one field replaced or added."""
-    fields = {name: json.dumps(value).encode() for name, value in json.loads(_VALID).items()}
+def with_field(field: str, as_json: str | bytes, record: bytes = _VALID) -> bytes:
+    """Return a record, by default a reading, with the JSON of one field replaced or added."""
+    fields = {name: json.dumps(value).encode() for name, value in json.loads(record).items()}
     fields[field] = as_json.encode() if isinstance(as_json, str) else as_json
     return (
         b"{"

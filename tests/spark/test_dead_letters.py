@@ -14,15 +14,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from events.records import AdClick, Alert, DeadLetter, Event, RackReading, encode
+from events.records import (
+    AdClick,
+    AdImpression,
+    Alert,
+    DeadLetter,
+    Event,
+    RackReading,
+    UserAction,
+    encode,
+)
 from events.spark_schemas import spark_schema
 from events.times import now_ms, to_ms
-from events.topics import EVENT_TOPICS
+from events.topics import DEAD_LETTERS, EVENT_TOPICS
 from producer.malformed import corrupt, default_kinds
+from spark_jobs.registry import JOBS
 from spark_jobs.rules.framework.bucketed_readings import bucket_batches, bucketed_readings
 from spark_jobs.rules.overheating.buckets import READINGS
 from spark_jobs.runtime.parsing import parse, readable
 from spark_jobs.runtime.parsing.batches import Batches
+from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage.dead_letters import dead_letters, set_aside
 from tests.builders import action, alert_value, click, impression, reading
 from tests.spark.kafka_tables import READERS, Reader, kafka_table, with_field
@@ -201,6 +212,46 @@ def test_a_record_is_used_by_the_jobs_or_reported_as_unreadable(
     dead = [offset for offset, (reason, _) in reasons.items() if reason in left_out]
     assert sorted(used + dead) == list(range(raw.count()))
     assert min(len(used), len(dead)) > 50
+
+
+Way = tuple[type[msgspec.Struct], tuple[str, ...] | None, bool]
+"""How jobs read a topic: its record, the fields that are needed, and whether by event time."""
+
+WHOLE: dict[type[msgspec.Struct], list[bytes]] = {
+    AdImpression: [encode(impression())],
+    AdClick: [encode(click())],
+    UserAction: [encode(action()), encode(action(amount=Decimal("12.50")))],
+    Alert: [alert_value(1)],
+}
+
+
+def ways_of_jobs() -> list[Way]:
+    """Return each way in which a job reads such a record, without those that keep or report it."""
+    ways: dict[Way, None] = {}
+    for job in JOBS.values():
+        if job.sink not in (None, DEAD_LETTERS):
+            plan = job.plans[Trigger.MICRO_BATCH]
+            for topic in job.sources:
+                if topic.record in WHOLE:
+                    ways[topic.record, plan.fields, job.by_event_time] = None
+    assert {record for record, _, _ in ways} == WHOLE.keys()
+    return list(ways)
+
+
+@pytest.mark.parametrize(
+    "way", ways_of_jobs(), ids=lambda way: f"{way[0].__name__}-{','.join(way[1] or ['all'])}"
+)
+def test_a_damaged_event_or_alert_is_used_by_its_jobs_or_reported(
+    spark: SparkSession, way: Way
+) -> None:
+    record, fields, by_event_time = way
+    random, whole = Random(7), WHOLE[record]
+    raw = kafka_table(spark, [*whole, *(mutant(random, random.choice(whole)) for _ in range(500))])
+    parsed = parse(raw, record, fields=fields)
+    rows = readable(parsed, by_event_time=by_event_time).select("offset").collect()
+    used, dead = [row["offset"] for row in rows], list(reported(raw, record))
+    assert sorted(used + dead) == list(range(raw.count()))
+    assert min(len(used), len(dead)) > 20
 
 
 @pytest.mark.parametrize("reader", READERS)

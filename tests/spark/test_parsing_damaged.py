@@ -20,7 +20,6 @@ from tests.spark.kafka_tables import kafka_table, with_field
 from tests.spark.rack_histories import COLD
 
 GOOD = encode(reading(1, COLD))
-FIELDS = [*json.loads(GOOD), "scheduled_time", "room"]
 NAMES = list(RackReading.__struct_fields__)
 TEXTS = ("event_id", "rack_id", "site_id", "device_type")
 FRAGMENTS = [
@@ -28,6 +27,7 @@ FRAGMENTS = [
     *(text.encode() for text in (" ", "é", '"é"', "🔥", "\ufeff", "\u2028")),
     *rb"\u0041 \ud800 \udc00\ud800 \n \q \" null true false NaN -Infinity".split(),
     *rb'1e999 1e5 -0 "" "7" {} []'.split(),
+    *rb'-1 12.505 "12.50" "view" "purchase" "steal"'.split(),
     *rb',"x":1 ,"x":{"y":[1,2]} ,"x":"}" ,"complete":true} ,{"complete":true}]}'.split(),
     *rb'],"x":[1 1,"record":'.split(),
     *rb']} "sequence":3, {"a":'.split(),
@@ -35,9 +35,9 @@ FRAGMENTS = [
 ]
 
 
-def mutant(random: Random) -> bytes:
-    """Return a reading with up to three damages to its bytes or to one of its fields."""
-    value = GOOD
+def mutant(random: Random, good: bytes = GOOD) -> bytes:
+    """Return a record, by default a reading, with up to three damages to its bytes or one field."""
+    value, fields = good, [*json.loads(good), "scheduled_time", "room"]
     for _ in range(random.choice([1, 1, 1, 2, 3])):
         at, fragment = random.randrange(len(value) + 1), random.choice(FRAGMENTS)
         match random.randrange(7):
@@ -51,8 +51,8 @@ def mutant(random: Random) -> bytes:
                 value += fragment
             case 4:
                 value = fragment + value
-            case 5 if value == GOOD:
-                value = with_field(random.choice(FIELDS), fragment)
+            case 5 if value == good:
+                value = with_field(random.choice(fields), fragment, good)
             case 6:
                 value = value.replace(random.choice([b'"', b",", b":", b"-", b"1"]), fragment, 1)
     return value
