@@ -36,11 +36,14 @@ NOT_EVENTS = (b"{", b"\xff", b'{"event_id":7}')
 
 @dataclass(slots=True)
 class Sent:
-    """What is sent to the three topics, in order, and which of it is an event."""
+    """What is sent to the three topics, in order, and which of it is an event that counts.
+
+    `left_out` has the values that jobs by event time leave out, by topic, each with the reason.
+    """
 
     records: list[tuple[Topic, bytes, bytes]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    bad: Counter[str] = field(default_factory=Counter)
+    left_out: list[tuple[Topic, bytes, str]] = field(default_factory=list)
 
     def impressions(self) -> dict[str, AdImpression]:
         """Return the distinct impressions by event."""
@@ -58,13 +61,13 @@ class Sent:
 def history(seed: int, size: int) -> Sent:
     """Return a day-old history of four hours.
 
-    It has repeats, late and early clicks, orphans and unreadable records.
+    It has repeats, late and early clicks, orphans, unreadable records and events of the future.
 
     An event arrives up to nine minutes late, a click up to half an hour, a repeat within eight
     minutes of the first.
     """
     random = Random(seed)
-    start = now_ms() - LONG_AGO_MS
+    start, future = now_ms() - LONG_AGO_MS, to_text(now_ms() + HOUR_MS)
     arrivals: list[tuple[float, Event]] = []
 
     def send(event: Event, latest_ms: int = 9 * MINUTE_MS) -> None:
@@ -108,9 +111,17 @@ def history(seed: int, size: int) -> Sent:
     for _, event in sorted(arrivals, key=lambda arrival: arrival[0]):
         add(sent, event)
         if random.random() < 0.01:
-            topic = random.choice(INPUTS)
-            sent.records.append((topic, b"bad", random.choice(NOT_EVENTS)))
-            sent.bad[topic.name] += 1
+            leave_out(sent, random.choice(INPUTS), random.choice(NOT_EVENTS), "unreadable")
+        if random.random() < 0.01:
+            name = f"future-{len(sent.records)}"
+            topic, ahead = random.choice(
+                [
+                    (AD_IMPRESSIONS, builders.impression(name, event_time=future)),
+                    (AD_CLICKS, builders.click(name, event_time=future)),
+                    (USER_ACTIONS, builders.action(name, event_time=future)),
+                ]
+            )
+            leave_out(sent, topic, encode(ahead), "future")
     return sent
 
 
@@ -127,6 +138,12 @@ def add(sent: Sent, event: Event) -> None:
             raise TypeError(event)
     sent.events.append(event)
     sent.records.append((topic, key.encode(), encode(event)))
+
+
+def leave_out(sent: Sent, topic: Topic, value: bytes, reason: str) -> None:
+    """Append a value to what is sent that jobs by event time leave out."""
+    sent.records.append((topic, b"left out", value))
+    sent.left_out.append((topic, value, reason))
 
 
 def flush(sent: Sent) -> None:
@@ -146,7 +163,9 @@ def expected(sent: Sent) -> dict[str, Any]:
         USER_SESSIONS.name: _sessions(sent),
         USER_TOTALS.name: _totals(sent),
         DISTINCT_EVENTS.name: {event.event_id for event in sent.actions()},
-        DEAD_LETTERS.name: dict(sent.bad),
+        DEAD_LETTERS.name: dict(
+            Counter((topic.name, reason) for topic, _, reason in sent.left_out)
+        ),
     }
 
 
@@ -157,7 +176,8 @@ def found(kafka: Kafka) -> dict[str, Any]:
         for topic in _OUTPUTS
     }
     dead_letters = {
-        (v["source_topic"], v["partition"], v["offset"]) for v in values[DEAD_LETTERS.name]
+        (v["source_topic"], v["partition"], v["offset"], v["reason"])
+        for v in values[DEAD_LETTERS.name]
     }
     return {
         AD_ATTRIBUTION.name: {
@@ -191,7 +211,7 @@ def found(kafka: Kafka) -> dict[str, Any]:
             for v in values[USER_TOTALS.name]
         },
         DISTINCT_EVENTS.name: {v["event_id"] for v in values[DISTINCT_EVENTS.name]},
-        DEAD_LETTERS.name: dict(Counter(topic for topic, _, _ in dead_letters)),
+        DEAD_LETTERS.name: dict(Counter((topic, reason) for topic, _, _, reason in dead_letters)),
     }
 
 

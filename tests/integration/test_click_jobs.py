@@ -4,6 +4,7 @@ import json
 import os
 import uuid
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from broker.server import RunningBroker
 from broker.topics import create_topics
 from events.topics import ALL, Topic
-from tests.clickstream import Sent, expected, flush, found, history
+from tests.clickstream import INPUTS, Sent, expected, flush, found, history
 from tests.integration.test_jobs import Pipeline
 from tests.support import Kafka, run
 
@@ -23,6 +24,8 @@ STATE_FORMATS = {
     "streaming.multipleWatermarkPolicy": "min",
 }
 JOBS = ("ad_attribution", "action_counts", "user_sessions", "user_totals", "deduplicate", "archive")
+COUNTING_JOBS = JOBS[:-1]
+"""The archive leaves nothing out."""
 
 
 class Clickstream(Pipeline):
@@ -51,11 +54,42 @@ class Clickstream(Pipeline):
                 result[name] = (list(right_items - items)[:5], list(items - right_items)[:5])
         return result
 
+    def left_out(self, sent: Sent, *progress: Path) -> dict[str, list[tuple[int, int]]]:
+        """Return what each batch of a job counts as left out, and how much of it lies in the batch.
+
+        The progress of a batch can be missing: that of one whose commit came just before a kill.
+        """
+        values = {(topic, value) for topic, value, _ in sent.left_out}
+        places = [
+            (self.kafka.name(topic), str(record.partition), record.offset)
+            for topic in INPUTS
+            for record in self.kafka.read_all(topic)
+            if (topic, record.value) in values
+        ]
+        batches: dict[str, list[tuple[int, int]]] = {job: [] for job in COUNTING_JOBS}
+        # A kill may cut the last line.
+        for line in (line for file in progress for line in file.read_bytes().split(b"\n")[:-1]):
+            row = json.loads(line)
+            if row["name"] in batches:
+                within = sum(was_read(*place, row["sources"]) for place in places)
+                batches[row["name"]].append((row["records_left_out"], within))
+        return batches
+
     def archived(self, topic: Topic) -> list[tuple[int, int]]:
         """Return partition and offset of each record in a topic's compacted archive."""
         files = self.archive / "compacted" / self.kafka.name(topic)
         query = f"SELECT partition, \"offset\" FROM read_parquet('{files}/**/*.parquet')"  # noqa: S608
         return sorted(duckdb.execute(query).fetchall())
+
+
+def was_read(topic: str, partition: str, offset: int, sources: list[dict[str, Any]]) -> bool:
+    """Tell whether a batch has read a record, by the offsets of its sources."""
+    return any(
+        (source["startOffset"] or {}).get(topic, {}).get(partition, 0)
+        <= offset
+        < source["endOffset"].get(topic, {}).get(partition, 0)
+        for source in sources
+    )
 
 
 @pytest.fixture
@@ -82,7 +116,9 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
     sent = history(2, size=800)
     part = len(sent.records) // 2
     archive = f"--archive={clickstream.archive}"
-    live = ("--trigger=micro-batch", "--records-per-batch=150", "--batch-seconds=1")
+    progress = [clickstream.folder / name for name in ("killed.jsonl", "once.jsonl")]
+    small_batches = ("--records-per-batch=150", "--batch-seconds=1")
+    live = ("--trigger=micro-batch", *small_batches, f"--progress={progress[0]}")
 
     def in_progress(job: str, least: int = 0) -> bool:
         """Tell whether a batch of a job has started and not ended."""
@@ -100,10 +136,17 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
     before = len(sent.records)
     flush(sent)
     clickstream.send(sent, before)
-    once = ("--trigger=available-now", archive)
+    once = ("--trigger=available-now", archive, f"--progress={progress[1]}")
     done = run(*clickstream.command(*once, jobs=JOBS), env=clickstream.env, timeout_s=900)
     assert done.returncode == 0, done.stderr[-2000:]
     assert clickstream.different(sent) == {}
+    # Each job counts what it leaves out, in each batch.
+    last = {(topic, reason) for topic, _, reason in sent.left_out[len(sent.left_out) // 2 :]}
+    assert last == {(topic, reason) for topic in INPUTS for reason in ("unreadable", "future")}
+    for job, batches in clickstream.left_out(sent, *progress).items():
+        counted, within = zip(*batches, strict=True)
+        assert counted == within, job
+        assert sum(within) > 5, job
     # The archive starts after the other jobs, so that it holds all that they wrote.
     the_archive_has_each_record_once(clickstream)
     # The formats of state are fixed at the first start; the checkpoint has them.
