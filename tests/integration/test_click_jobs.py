@@ -11,7 +11,8 @@ import pytest
 
 from broker.server import RunningBroker
 from broker.topics import create_topics
-from events.topics import ALL, Topic
+from events.times import now_ms
+from events.topics import ALL, USER_ACTIONS, Topic
 from tests.clickstream import INPUTS, Sent, expected, flush, found, history
 from tests.integration.test_jobs import Pipeline
 from tests.support import Kafka, run
@@ -53,6 +54,28 @@ class Clickstream(Pipeline):
             if right_items != items:
                 result[name] = (list(right_items - items)[:5], list(items - right_items)[:5])
         return result
+
+    def old_dead_letters(self) -> dict[Path, bytes]:
+        """Return the files of the query that reported a job's dead letters in earlier versions."""
+        files = (self.root / "user_totals-dead-letters").rglob("*")
+        return {file: file.read_bytes() for file in files if file.is_file()}
+
+    def put_old_dead_letters(self) -> dict[Path, bytes]:
+        """Put such a query's checkpoint in place, by which all of its topic is read; return it."""
+        ends = {str(each.partition): each.offset + 1 for each in self.kafka.read_all(USER_ACTIONS)}
+        offsets = {self.kafka.name(USER_ACTIONS): ends}
+        watermark = {"batchWatermarkMs": 0, "batchTimestampMs": now_ms(), "conf": {}}
+        files = {
+            "begun-with.json": '{"shape": {}}',
+            "metadata": json.dumps({"id": str(uuid.uuid4())}),
+            "offsets/0": f"v1\n{json.dumps(watermark)}\n{json.dumps(offsets)}",
+            "commits/0": 'v1\n{"nextBatchWatermarkMs":0}',
+        }
+        for name, text in files.items():
+            file = self.root / "user_totals-dead-letters/micro-batch/v1" / self.kafka.prefix / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        return self.old_dead_letters()
 
     def left_out(self, sent: Sent, *progress: Path) -> dict[str, list[tuple[int, int]]]:
         """Return what each batch of a job counts as left out, and how much of it lies in the batch.
@@ -130,6 +153,7 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
         return in_progress("ad_attribution", 1) and any(map(in_progress, archived))
 
     clickstream.send(sent, 0, part)
+    old = clickstream.put_old_dead_letters()
     with clickstream.running(*live, archive, "--archive-seconds=1", jobs=JOBS) as process:
         clickstream.kill_while(process, in_the_middle)
     clickstream.send(sent, part)
@@ -140,6 +164,8 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
     done = run(*clickstream.command(*once, jobs=JOBS), env=clickstream.env, timeout_s=900)
     assert done.returncode == 0, done.stderr[-2000:]
     assert clickstream.different(sent) == {}
+    # Dead letters are reported from the start, and the checkpoint of before is left alone.
+    assert clickstream.old_dead_letters() == old
     # Each job counts what it leaves out, in each batch.
     last = {(topic, reason) for topic, _, reason in sent.left_out[len(sent.left_out) // 2 :]}
     assert last == {(topic, reason) for topic in INPUTS for reason in ("unreadable", "future")}
