@@ -1,17 +1,21 @@
-"""How long a point waits for outputs, and which failures of its programs blame the load."""
+"""How long a point waits, which failures blame the load, and which dead letters it expects."""
 
+import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.server import RunningBroker
 from events.cli import UserFacingError
-from loadtest import commands, point
-from loadtest.plan import Gates, Plan, load_plan, points
+from loadtest import commands, point, programs
+from loadtest.measure.correctness import compare_outputs
+from loadtest.plan import NO_DEAD_LETTERS, Gates, Plan, load_plan, points
 from loadtest.point import PointRun, RunContext, longest_idle_s
 from loadtest.programs import ProgramFailedError, Programs
 from tests.support import ROOT
@@ -136,3 +140,59 @@ def test_after_a_load_at_a_rate_outputs_are_awaited_for_ten_minutes(
 ) -> None:
     point_run(tmp_path, LIVE)._drain(sampler(clock, 1e9))
     assert 600 <= clock.now < 610
+
+
+def dead_letter(offset: int, reason: str = "unreadable") -> dict[str, Any]:
+    return {
+        "kind": "dead-letter",
+        "source_topic": "rack-readings",
+        "partition": 0,
+        "offset": offset,
+        "reason": reason,
+        "value_size": 1,
+    }
+
+
+TRUTH = {"dead-letter": [dead_letter(1), dead_letter(2)]}
+REPORTED = {
+    "all": ([dead_letter(1), dead_letter(2), dead_letter(2)], 0, 0),
+    "one less": ([dead_letter(1)], 1, 0),
+    "one more": ([dead_letter(1), dead_letter(2), dead_letter(3)], 0, 1),
+    "another reason": ([dead_letter(1), dead_letter(2, "future")], 0, 1),
+    "none": ([], 2, 0),
+}
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_jobs_must_report_exactly_the_dead_letters_of_the_truth(name: str) -> None:
+    rows, missing, wrong = REPORTED[name]
+    found = compare_outputs(LIVE, TRUTH, {"alerts": [], "dead-letters": rows})["dead letters"]
+    assert (found.expected, len(found.missing), len(found.wrong)) == (2, missing, wrong)
+    assert found.passed == (missing == wrong == 0)
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_with_no_dead_letters_their_topic_is_not_compared(name: str) -> None:
+    silent = replace(LIVE, options=(NO_DEAD_LETTERS,))
+    found = compare_outputs(silent, TRUTH, {"alerts": [], "dead-letters": REPORTED[name][0]})
+    assert list(found) == ["alerts"]
+
+
+@pytest.mark.parametrize(("options", "outputs"), [((), 3), ((NO_DEAD_LETTERS,), 1)])
+def test_a_point_waits_for_the_dead_letters_that_its_jobs_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], outputs: int
+) -> None:
+    run = point_run(tmp_path, replace(LIVE, truth=True, options=options))
+    assert ("--no-dead-letters" in commands.jobs(run._point, run._folder)) == bool(options)
+    rows = [{"kind": "alert"}, *TRUTH["dead-letter"]]
+    run._file(commands.TRUTH).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert run._expected_outputs() == outputs
+
+    monkeypatch.setattr(programs, "START_S", 0.0)
+    log = run._programs.log("jobs")
+    log.write_text("overheating (real-time): ...\n", encoding="utf-8")
+    with nullcontext() if options else pytest.raises(UserFacingError, match="did not start"):
+        run._await_jobs("jobs")
+    with log.open("a", encoding="utf-8") as file:
+        file.write("dead_letters (real-time): ...\n")
+    run._await_jobs("jobs")
