@@ -38,7 +38,8 @@ def compare_outputs(
 ) -> dict[str, Comparison]:
     """Compare the truth's rows (by kind) with the outputs (by topic), where the truth covers them.
 
-    Engines other than Spark write no dead letters, and neither do jobs with `--no-dead-letters`.
+    Engines other than Spark must write no dead letters, and neither may jobs with
+    `--no-dead-letters`.
     """
     if any(option.startswith(_RESULT_CHANGING) for option in settings.options):
         return {}
@@ -55,10 +56,9 @@ def compare_outputs(
             truth.get("signal-statistic", ()), last(seen[SIGNAL_STATISTICS.name], STATISTICS_KEY)
         )
     compared.update(_clickstream(settings, truth, seen))
-    if settings.reports and (compared or "dead_letters" in settings.jobs):
-        compared["dead letters"] = compare_dead_letters(
-            truth.get("dead-letter", ()), seen[DEAD_LETTERS.name]
-        )
+    if compared or "dead_letters" in settings.jobs:
+        expected = truth.get("dead-letter", ()) if settings.reports else ()
+        compared["dead letters"] = compare_dead_letters(expected, seen[DEAD_LETTERS.name])
     return compared
 
 

@@ -13,8 +13,7 @@ from loadtest import commands, engines
 from loadtest.__main__ import capacity_command, run_command
 from loadtest.engines import ENGINES, JavaEngine, PythonEngine
 from loadtest.engines.python.rule import StateReading, add_reading
-from loadtest.measure.correctness import compare_outputs
-from loadtest.plan import PLANS, Engine, PointSettings, load_plan, variants
+from loadtest.plan import PLANS, Engine, load_plan, variants
 
 
 def test_a_plan_may_name_spark_and_every_other_engine() -> None:
@@ -124,17 +123,6 @@ def test_every_job_of_an_engine_is_compared_with_spark_in_a_plan_for_each_measur
             for measure in ("catch-up", "latency", "capacity"):
                 assert (measure, name, (job,)) in compared
                 assert (measure, "spark", (job,)) in compared
-
-
-def test_dead_letters_are_not_expected_of_other_engines_than_spark() -> None:
-    topics: dict[str, list[dict[str, object]]] = {"alerts": [], "dead-letters": []}
-    compared = {
-        engine: list(
-            compare_outputs(PointSettings(jobs=("overheating",), engine=engine), {}, topics)
-        )
-        for engine in ("spark", "flink")
-    }
-    assert compared == {"spark": ["alerts", "dead letters"], "flink": ["alerts"]}
 
 
 def test_the_python_engines_rule_counts_three_distinct_readings_by_sequence() -> None:

@@ -15,7 +15,7 @@ from broker.server import RunningBroker
 from events.cli import UserFacingError
 from loadtest import commands, point, programs
 from loadtest.measure.correctness import compare_outputs
-from loadtest.plan import NO_DEAD_LETTERS, Gates, Plan, load_plan, points
+from loadtest.plan import NO_DEAD_LETTERS, Gates, Plan, PointSettings, load_plan, points
 from loadtest.point import PointRun, RunContext, longest_idle_s
 from loadtest.programs import ProgramFailedError, Programs
 from tests.support import ROOT
@@ -172,10 +172,13 @@ def test_jobs_must_report_exactly_the_dead_letters_of_the_truth(name: str) -> No
 
 
 @pytest.mark.parametrize("name", REPORTED)
-def test_with_no_dead_letters_their_topic_is_not_compared(name: str) -> None:
-    silent = replace(LIVE, options=(NO_DEAD_LETTERS,))
-    found = compare_outputs(silent, TRUTH, {"alerts": [], "dead-letters": REPORTED[name][0]})
-    assert list(found) == ["alerts"]
+@pytest.mark.parametrize("settings", [replace(LIVE, options=(NO_DEAD_LETTERS,)), ENGINE])
+def test_jobs_that_report_no_dead_letters_must_not_write_any(
+    name: str, settings: PointSettings
+) -> None:
+    rows, _, _ = REPORTED[name]
+    found = compare_outputs(settings, TRUTH, {"alerts": [], "dead-letters": rows})["dead letters"]
+    assert (found.expected, found.missing, found.passed) == (0, [], name == "none")
 
 
 @pytest.mark.parametrize(("options", "outputs"), [((), 3), ((NO_DEAD_LETTERS,), 1)])
