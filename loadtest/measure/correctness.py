@@ -38,11 +38,21 @@ def compare_outputs(
 ) -> dict[str, Comparison]:
     """Compare the truth's rows (by kind) with the outputs (by topic), where the truth covers them.
 
-    Engines other than Spark must write no dead letters, and neither may jobs with
-    `--no-dead-letters`.
+    Whatever their options, jobs must write the dead letters of the truth, or none with
+    `--no-dead-letters`. Engines other than Spark must write none.
     """
-    if any(option.startswith(_RESULT_CHANGING) for option in settings.options):
-        return {}
+    changed = any(option.startswith(_RESULT_CHANGING) for option in settings.options)
+    compared = {} if changed else _results(settings, truth, seen)
+    expected = truth.get("dead-letter", ()) if settings.reports else ()
+    reported = seen[DEAD_LETTERS.name]
+    if compared or expected or reported:
+        compared["dead letters"] = compare_dead_letters(expected, reported)
+    return compared
+
+
+def _results(
+    settings: PointSettings, truth: Mapping[str, Sequence[Row]], seen: Mapping[str, Sequence[Row]]
+) -> dict[str, Comparison]:
     compared: dict[str, Comparison] = {}
     if settings.rules:
         alerts = [row for row in seen[ALERTS.name] if row["rule"] in settings.rules]
@@ -55,11 +65,7 @@ def compare_outputs(
         compared["signal statistics"] = compare_signal_statistics(
             truth.get("signal-statistic", ()), last(seen[SIGNAL_STATISTICS.name], STATISTICS_KEY)
         )
-    compared.update(_clickstream(settings, truth, seen))
-    if compared or "dead_letters" in settings.jobs:
-        expected = truth.get("dead-letter", ()) if settings.reports else ()
-        compared["dead letters"] = compare_dead_letters(expected, seen[DEAD_LETTERS.name])
-    return compared
+    return compared | _clickstream(settings, truth, seen)
 
 
 def last(rows: Iterable[Row], names: Sequence[str]) -> list[Row]:
