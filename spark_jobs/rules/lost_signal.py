@@ -24,12 +24,8 @@ from events.constants import LOST_SIGNAL_WATERMARK
 from events.rules import LostSignal, Rules
 from events.times import to_interval, to_text
 from events.topics import ALERTS, RACK_READINGS
-from spark_jobs.rules.framework.bucketed_readings import (
-    FINGERPRINT,
-    bucket_batches,
-    readings_schema,
-)
-from spark_jobs.rules.framework.bucketed_rule import Watermark, bucketed_decisions
+from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT, Buckets, readings_schema
+from spark_jobs.rules.framework.bucketed_rule import bucketed_decisions
 from spark_jobs.rules.framework.rack_metadata import RackMetadata, effective_rule
 from spark_jobs.rules.framework.stateful_rule import Decision, StatefulRule, to_alert_records
 from spark_jobs.runtime.job import Job, Plan
@@ -37,7 +33,9 @@ from spark_jobs.runtime.options import RuleOptions
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.runtime.windows import interval_us
 
-_READINGS = readings_schema(("event_id", "event_time", "site_id", "device_type"))
+_BUCKETS = Buckets(
+    readings_schema(("event_id", "event_time", "site_id", "device_type")), latest="event_time"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +126,15 @@ def _records(readings: DataFrame, options: Options) -> DataFrame:
         readings,
         LostSignalState,
         options,
-        _READINGS,
+        _BUCKETS,
         settings={"watermark_delay_ms": delay_ms},
-        clock=Watermark("event_time", options.watermark),
+        watermark=options.watermark,
     )
     return to_alert_records(decided, LOST_SIGNAL)
 
 
-_BUCKETS = Plan(
-    "micro-batch",
-    _records,
-    ("append",),
-    batches=lambda *_: bucket_batches(_READINGS, "event_time"),
-    fingerprint=FINGERPRINT,
+_IN_BUCKETS = Plan(
+    "micro-batch", _records, ("append",), batches=_BUCKETS.batches, fingerprint=FINGERPRINT
 )
 
 JOB = Job(
@@ -151,5 +145,5 @@ JOB = Job(
     state_version="v3",
     rule=LostSignal,
     options=Options,
-    plans=dict.fromkeys((Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW), _BUCKETS),
+    plans=dict.fromkeys((Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW), _IN_BUCKETS),
 )

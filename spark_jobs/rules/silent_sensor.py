@@ -24,12 +24,8 @@ from events.catalog import SILENT_SENSOR
 from events.rules import Rules, SilentSensor
 from events.times import to_text
 from events.topics import ALERTS, RACK_READINGS
-from spark_jobs.rules.framework.bucketed_readings import (
-    FINGERPRINT,
-    bucket_batches,
-    readings_schema,
-)
-from spark_jobs.rules.framework.bucketed_rule import Watermark, bucketed_decisions
+from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT, Buckets, readings_schema
+from spark_jobs.rules.framework.bucketed_rule import bucketed_decisions
 from spark_jobs.rules.framework.rack_metadata import RackMetadata, effective_rule
 from spark_jobs.rules.framework.stateful_rule import (
     Decision,
@@ -138,16 +134,16 @@ def _decider(event_id: str, before: tuple[str, ...], appended: str) -> str:
 
 def _plan(name: str, *, by_wall_clock: bool) -> Plan:
     """Return a plan by the wall clock, or one whose clock is the topic's append times."""
-    clock = None if by_wall_clock else Watermark("append_ms", AVAILABLE_NOW_WATERMARK)
+    buckets = Buckets(_READINGS, latest=None if by_wall_clock else "append_ms")
 
     def records(readings: DataFrame, options: RuleOptions) -> DataFrame:
         decided = bucketed_decisions(
             readings,
             SilentSensorState,
             options,
-            _READINGS,
+            buckets,
             settings={"grace_ms": GRACE_MS if by_wall_clock else 0},
-            clock=clock,
+            watermark=None if by_wall_clock else AVAILABLE_NOW_WATERMARK,
             by_wall_clock=by_wall_clock,
         )
         return to_alert_records(decided, SILENT_SENSOR)
@@ -156,7 +152,7 @@ def _plan(name: str, *, by_wall_clock: bool) -> Plan:
         name,
         records,
         ("append",),
-        batches=lambda *_: bucket_batches(_READINGS, clock and clock.column),
+        batches=buckets.batches,
         reads_all=True,
         by_wall_clock=by_wall_clock,
         fingerprint=FINGERPRINT,

@@ -22,11 +22,7 @@ from events.records import InventoryRack
 from events.rules import Rules, WeakSignal
 from events.topics import ALERTS, RACK_READINGS
 from spark_jobs.rules.framework.alert_record import alert_record
-from spark_jobs.rules.framework.bucketed_readings import (
-    FINGERPRINT,
-    bucket_batches,
-    readings_schema,
-)
+from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT, Buckets, readings_schema
 from spark_jobs.rules.framework.bucketed_rule import bucketed_decisions
 from spark_jobs.rules.framework.consecutive import consecutive_changes
 from spark_jobs.rules.framework.evidence import FIELDS
@@ -47,7 +43,7 @@ from spark_jobs.runtime.triggers import Trigger
 
 OPTIONAL_FIELDS = ("signal_strength",)
 """The optional fields of its evidence."""
-_READINGS = readings_schema((*Reading._fields, "site_id"))
+_BUCKETS = Buckets(readings_schema((*Reading._fields, "site_id")))
 
 
 def weak_signal_changes(
@@ -126,16 +122,12 @@ def _real_time(readings: DataFrame, options: RuleOptions) -> DataFrame:
 
 
 def _micro_batch(readings: DataFrame, options: RuleOptions) -> DataFrame:
-    decided = bucketed_decisions(readings, WeakSignalState, options, _READINGS)
+    decided = bucketed_decisions(readings, WeakSignalState, options, _BUCKETS)
     return to_alert_records(add_summary(decided), WEAK_SIGNAL, OPTIONAL_FIELDS)
 
 
-_BUCKETS = Plan(
-    "micro-batch",
-    _micro_batch,
-    ("append",),
-    batches=lambda *_: bucket_batches(_READINGS),
-    fingerprint=FINGERPRINT,
+_IN_BUCKETS = Plan(
+    "micro-batch", _micro_batch, ("append",), batches=_BUCKETS.batches, fingerprint=FINGERPRINT
 )
 
 JOB = Job(
@@ -147,7 +139,7 @@ JOB = Job(
     rule=WeakSignal,
     plans={
         Trigger.REAL_TIME: Plan("real-time", _real_time, ("update",)),
-        Trigger.MICRO_BATCH: _BUCKETS,
-        Trigger.AVAILABLE_NOW: _BUCKETS,
+        Trigger.MICRO_BATCH: _IN_BUCKETS,
+        Trigger.AVAILABLE_NOW: _IN_BUCKETS,
     },
 )

@@ -17,13 +17,13 @@ from events.rules import Rules, SilentSensor, WeakSignal
 from events.times import to_ms
 from producer.expected.oracles.weak_signal import weak_signal_alerts
 from spark_jobs.rules.framework.bucketed_readings import (
+    Buckets,
     bucket_of,
     readings_schema,
     to_bucket_batches,
 )
 from spark_jobs.rules.framework.bucketed_rule import (
     BucketProcessor,
-    Watermark,
     inventory_by_bucket,
 )
 from spark_jobs.rules.framework.rack_metadata import RackMetadata
@@ -113,11 +113,11 @@ def processor(
     rule: type[StatefulRule] = SeenState,
     inventory: Sequence[InventoryRack] = (),
     rules: Rules | None = None,
-    clock: Watermark | None = None,
+    latest: str | None = None,
     **settings: Any,
 ) -> BucketProcessor:
     return BucketProcessor(
-        rule, rules or Rules(), inventory_by_bucket(inventory), SCHEMA, settings, clock
+        rule, rules or Rules(), inventory_by_bucket(inventory), Buckets(SCHEMA, latest), settings
     )
 
 
@@ -239,7 +239,7 @@ def test_readings_before_the_watermark_are_left_out_of_their_batch(column: str) 
         return at(ms, rack_id, event_s=ms / 1000 if column == "event_time" else 0.0)
 
     tester = TwsTester(
-        processor(clock=Watermark(column, "1 second")),
+        processor(latest=column),
         timeMode="EventTime",
         eventTimeExtractor=lambda _: T0 + 10**6,
     )

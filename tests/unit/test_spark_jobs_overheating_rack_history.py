@@ -140,11 +140,14 @@ def test_a_shuffled_history_gives_the_changes_of_the_oracle(
 
 
 def test_a_rule_without_memory_keeps_its_count_and_another_32() -> None:
-    plain: dict[str, Any] = {"count": 5, "threshold_c": 8, "severity": "info", "racks": ()}
-    with_memory = ("within_s", "clear_below_c", "rising", "critical_after_s")
-    assert limits_of(Overheating(**plain)).history_size == 5
-    sizes = {limits_of(Overheating(**plain | {name: 8})).history_size for name in with_memory}
-    assert sizes == {READING_HISTORY_SIZE}
+    plain: dict[str, Any] = {"severity": "info", "racks": (), "device_types": ()}
+    for option in Overheating.__struct_fields__:
+        rule = Overheating(**{"count": 5} | {option: plain.get(option, 8)})
+        with_memory = option in ("within_s", "clear_below_c", "rising", "critical_after_s")
+        size = READING_HISTORY_SIZE if with_memory else rule.count
+        assert limits_of(rule).history_size == size, option
+        # By this the job chooses its plan.
+        assert rule.option_with_memory == (option if with_memory else None)
 
 
 def test_a_rack_in_normal_after_cold_readings_has_no_memory() -> None:

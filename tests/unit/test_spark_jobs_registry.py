@@ -51,3 +51,10 @@ def test_rules_by_the_wall_clock_repeat_their_last_batch_at_a_start() -> None:
         ("silent_sensor", Trigger.MICRO_BATCH),
         ("site_outage", Trigger.MICRO_BATCH),
     }
+
+
+def test_no_plan_of_real_time_mode_takes_batches_which_are_made_in_python() -> None:
+    with_batches = {
+        trigger for job in JOBS.values() for trigger, plan in job.plans.items() if plan.batches
+    }
+    assert with_batches == {Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW}

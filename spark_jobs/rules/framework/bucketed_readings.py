@@ -6,7 +6,9 @@ row holds many readings as an Arrow stream.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -57,40 +59,48 @@ def readings_schema(fields: Iterable[str]) -> pa.Schema:
     return pa.schema(list((types | POSITION).items()))
 
 
-def bucket_batches(schema: pa.Schema, latest: str | None = None) -> Batches:
-    """Return the batches that `bucketed_readings` takes, with the same arguments."""
-    return Batches(
-        fields=tuple(name for name in schema.names if name not in POSITION),
-        convert=partial(_parsed_to_bucket_batches, schema=schema, latest=latest),
-        row=_BATCH,
-    )
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """How a plan takes readings: in batches of one bucket each.
 
-
-def bucketed_readings(
-    readings: DataFrame, schema: pa.Schema, latest: str | None = None
-) -> DataFrame:
-    """Return readings in batches of one bucket each.
-
-    In: the plan's input with `bucket_batches`; the readings' `schema`.
-
-    Out: `bucket`; one of `readings`, an Arrow stream, and `fallback_row`, one reading that the
-    strict parser read, as JSON of the same fields; and `latest`, the greatest value of the column
-    that `latest` names.
+    `schema` is that of the readings (`readings_schema`). `latest` names one of its columns of
+    times, whose greatest value each batch has.
     """
-    as_numbers = {
-        "append_ms": F.unix_millis("timestamp"),
-        "event_time": F.unix_micros("event_time"),
-    }
-    columns = {name: as_numbers.get(name, F.col(name)).alias(name) for name in schema.names}
-    own_bucket = (F.crc32("rack_id") % BUCKETS).cast("int")
-    return readings.select(
-        F.coalesce("batch.bucket", own_bucket).alias("bucket"),
-        F.col("batch.readings").alias("readings"),
-        F.when(F.col("batch").isNull(), F.to_json(F.struct(*columns.values()))).alias(
-            "fallback_row"
-        ),
-        *([F.coalesce("batch.latest", columns[latest]).alias("latest")] if latest else []),
-    )
+
+    schema: pa.Schema
+    latest: str | None = None
+
+    def batches(self, *_: Any) -> Batches:
+        """Return the batches that the plan takes (`Plan.batches`)."""
+        return Batches(
+            fields=tuple(name for name in self.schema.names if name not in POSITION),
+            convert=partial(_parsed_to_bucket_batches, schema=self.schema, latest=self.latest),
+            row=_BATCH,
+        )
+
+    def read(self, readings: DataFrame) -> DataFrame:
+        """Return the plan's input by bucket.
+
+        Out: `bucket`; one of `readings`, an Arrow stream, and `fallback_row`, one reading that the
+        strict parser read, as JSON of the same fields; and `latest`, if the class names it.
+        """
+        as_numbers = {
+            "append_ms": F.unix_millis("timestamp"),
+            "event_time": F.unix_micros("event_time"),
+        }
+        columns = {
+            name: as_numbers.get(name, F.col(name)).alias(name) for name in self.schema.names
+        }
+        own_bucket = (F.crc32("rack_id") % BUCKETS).cast("int")
+        alone = F.to_json(F.struct(*columns.values()))
+        found = {
+            "bucket": F.coalesce("batch.bucket", own_bucket),
+            "readings": F.col("batch.readings"),
+            "fallback_row": F.when(F.col("batch").isNull(), alone),
+        }
+        if self.latest:
+            found["latest"] = F.coalesce("batch.latest", columns[self.latest])
+        return readings.select(*[column.alias(name) for name, column in found.items()])
 
 
 def to_bucket_batches(readings: pa.RecordBatch, latest: str | None = None) -> pa.RecordBatch:

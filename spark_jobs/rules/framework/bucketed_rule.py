@@ -9,7 +9,7 @@ whose timer is due; the others are copied as they are.
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -31,8 +31,8 @@ from events.rules import Rules
 from spark_jobs.rules.framework.bucketed_readings import (
     BUCKETS,
     POSITION,
+    Buckets,
     bucket_of,
-    bucketed_readings,
     open_batches,
 )
 from spark_jobs.rules.framework.rack_metadata import RackMetadata
@@ -52,53 +52,44 @@ _Racks = dict[str, tuple[int | None, Raw]]
 """By rack, the time of its timer (epoch ms) and its encoded state."""
 
 
-class Watermark(NamedTuple):
-    """A clock that follows the readings, for a rule without a wall clock.
-
-    It is `delay`, Spark's interval, behind the latest value of `column`: `event_time` or
-    `append_ms`.
-    """
-
-    column: str
-    delay: str
-
-
 def bucketed_decisions(
     readings: DataFrame,
     rule: type[StatefulRule],
     options: RuleOptions,
-    schema: pa.Schema,
+    buckets: Buckets,
     *,
     settings: Mapping[str, Any] | None = None,
-    clock: Watermark | None = None,
+    watermark: str | None = None,
     by_wall_clock: bool = False,
 ) -> DataFrame:
-    """Return a row per decision with the columns of `alerts.alert_record`; append mode only.
+    """Return a row per decision with the columns of `framework.alert_record`; append mode only.
 
-    In: the plan's input with `bucket_batches` of the same `schema` and of the clock's column. The
-    columns of `schema` become attributes of the rows that `rule` is given. `settings` are fields
-    that each rack's state starts with.
+    In: the plan's input with the batches of `buckets`. The columns of its schema become attributes
+    of the rows that `rule` is given. `settings` are fields that each rack's state starts with.
 
-    The rule's timers follow the `clock`, or the wall clock. By the wall clock, the racks of the
-    inventory have a state from the first batch on.
+    The rule's timers follow the wall clock, or the readings: then they are `watermark`, an interval
+    in Spark's words, behind the latest value of the column `buckets.latest`. By the wall clock, the
+    racks of the inventory have a state from the first batch on.
 
     The evidence has the optional fields too, which `to_alert_records` leaves out.
     """
-    bucketed = bucketed_readings(readings, schema, clock and clock.column)
+    bucketed = buckets.read(readings)
     time_mode = "ProcessingTime" if by_wall_clock else "None"
-    if clock:
-        latest = F.timestamp_micros(F.col("latest") * _US_PER_UNIT[clock.column])
-        bucketed = bucketed.withColumn("latest", latest).withWatermark("latest", clock.delay)
+    if watermark and buckets.latest:
+        latest = F.timestamp_micros(F.col("latest") * _US_PER_UNIT[buckets.latest])
+        bucketed = bucketed.withColumn("latest", latest).withWatermark("latest", watermark)
         time_mode = "EventTime"
+    elif watermark or buckets.latest:
+        raise ValueError("a watermark needs the column that it follows, and the other way round")
     inventory = inventory_by_bucket(options.inventory)
     initial = None
     if by_wall_clock and options.inventory:
         known = pa.array([bucket for bucket, racks in enumerate(inventory) if racks], pa.int32())
         # From Arrow it becomes a local relation, which needs no tasks.
-        buckets = readings.sparkSession.createDataFrame(pa.table({"bucket": known}))
-        initial = buckets.groupBy("bucket")
+        seeded = readings.sparkSession.createDataFrame(pa.table({"bucket": known}))
+        initial = seeded.groupBy("bucket")
     grouped = bucketed.groupBy("bucket").transformWithState(
-        BucketProcessor(rule, options.rules, inventory, schema, settings or {}, clock),
+        BucketProcessor(rule, options.rules, inventory, buckets, settings or {}),
         outputStructType=DECISION,
         outputMode="Append",
         timeMode=time_mode,
@@ -127,12 +118,11 @@ class BucketProcessor(StatefulProcessor):
         rule: type[StatefulRule],
         rules: Rules,
         inventory: list[bytes],
-        schema: pa.Schema,
+        buckets: Buckets,
         settings: Mapping[str, Any],
-        clock: Watermark | None = None,
     ) -> None:
         self._rule_type, self._rules, self._inventory = rule, rules, inventory
-        self._schema, self._settings, self._clock = schema, settings, clock
+        self._schema, self._clock, self._settings = buckets.schema, buckets.latest, settings
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the bucket's one state."""
@@ -214,9 +204,8 @@ class BucketProcessor(StatefulProcessor):
         """Leave out readings before the watermark: Spark sees only the latest of each batch."""
         if not self._clock:
             return readings
-        column = self._clock.column
-        watermark = timer_values.getCurrentWatermarkInMs() * 1000 // _US_PER_UNIT[column]
-        return readings.filter(pc.greater_equal(readings[column], watermark))
+        watermark = timer_values.getCurrentWatermarkInMs() * 1000 // _US_PER_UNIT[self._clock]
+        return readings.filter(pc.greater_equal(readings[self._clock], watermark))
 
     def _known_racks(self, bucket: int) -> dict[str, Raw]:
         encoded = self._inventory[bucket]

@@ -1,7 +1,7 @@
 """Apply the overheating rule to many racks at once, on Arrow tables, without Spark.
 
-Most racks have no hot reading and no warning. `newest_readings` handles those together, and
-`RackHistory` handles the others one by one.
+Most racks have no hot reading and no warning, or are in `WARNING` with hot readings only.
+`newest_readings` handles those together, and `RackHistory` handles the others one by one.
 """
 
 from collections.abc import Mapping

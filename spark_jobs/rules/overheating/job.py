@@ -25,17 +25,15 @@ from events.catalog import RACK_OVERHEATING
 from events.rules import Overheating
 from events.topics import ALERTS, RACK_READINGS
 from spark_jobs.rules.framework.alert_record import alert_record
-from spark_jobs.rules.framework.bucketed_readings import (
-    FINGERPRINT,
-    bucket_batches,
-    bucketed_readings,
-)
+from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT, Buckets
 from spark_jobs.rules.overheating import micro_batch, real_time
 from spark_jobs.rules.overheating.buckets import READINGS
 from spark_jobs.rules.overheating.limits import fleet_limits
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import RuleOptions
 from spark_jobs.runtime.triggers import Trigger
+
+_BUCKETS = Buckets(READINGS)
 
 
 def to_alerts(changes: DataFrame) -> DataFrame:
@@ -66,17 +64,12 @@ def _real_time(readings: DataFrame, options: RuleOptions) -> DataFrame:
 
 def _micro_batch(readings: DataFrame, options: RuleOptions) -> DataFrame:
     limits = fleet_limits(options.inventory, options.rules)
-    bucketed = bucketed_readings(readings, READINGS)
-    changes = micro_batch.overheating_changes(bucketed, limits)
+    changes = micro_batch.overheating_changes(_BUCKETS.read(readings), limits)
     return to_alerts(changes).select(*alert_record(RACK_OVERHEATING))
 
 
-_BUCKETS = Plan(
-    "buckets",
-    _micro_batch,
-    ("update",),
-    batches=lambda *_: bucket_batches(READINGS),
-    fingerprint=FINGERPRINT,
+_IN_BUCKETS = Plan(
+    "buckets", _micro_batch, ("update",), batches=_BUCKETS.batches, fingerprint=FINGERPRINT
 )
 
 JOB = Job(
@@ -87,8 +80,8 @@ JOB = Job(
     state_version="v3",
     plans={
         Trigger.REAL_TIME: Plan("real-time", _real_time, ("update",)),
-        Trigger.MICRO_BATCH: _BUCKETS,
-        Trigger.AVAILABLE_NOW: _BUCKETS,
+        Trigger.MICRO_BATCH: _IN_BUCKETS,
+        Trigger.AVAILABLE_NOW: _IN_BUCKETS,
     },
     rule=Overheating,
     needs_micro_batches=attrgetter("option_with_memory"),

@@ -48,7 +48,7 @@ _STATE = T.StructType().add("history", T.BinaryType()).add("memories", T.BinaryT
 def overheating_changes(bucketed: DataFrame, limits: FleetLimits) -> DataFrame:
     """Return one row per change of state or severity.
 
-    In: what `bucketed_readings` returns for `READINGS`.
+    In: what `Buckets(READINGS).read` returns.
 
     Out: the columns of `real_time.overheating_changes`.
     """
