@@ -18,7 +18,7 @@ _PREFIX = "left_out_of_"
 def used_records(parsed: DataFrame, source_topic: str, *, by_event_time: bool) -> DataFrame:
     """Return the parsed records that a job uses, and report in the progress how many it does not.
 
-    In: the columns of `parse` or of `parse_in_batches`.
+    In: what `parsing.parse` returns.
     """
     count = F.count_if(is_left_out(by_event_time=by_event_time)).alias("records")
     counted = parsed.observe(_PREFIX + source_topic.replace("-", "_"), count)

@@ -13,7 +13,7 @@ def parsed_records(configured: ConfiguredJob, topic: Topic, raw: DataFrame) -> D
     """Return a topic's records as the plan asks for them, with `error` (see `parsing.parse`).
 
     In: Kafka's columns. They stay as they are if the plan reads them raw, or if the topic has no
-    record class.
+    record class. Real-time Mode runs no Python, so it parses in the JVM.
     """
     plan = configured.plan
     if plan.reads_raw or topic.record is None:
@@ -29,9 +29,6 @@ def parsed_records(configured: ConfiguredJob, topic: Topic, raw: DataFrame) -> D
 
 
 def plan_input(configured: ConfiguredJob, topic: Topic, raw: DataFrame) -> DataFrame:
-    """Return the records of a topic that the job uses, and count the others.
-
-    Real-time Mode parses in the JVM: it counts milliseconds.
-    """
+    """Return the records of a topic that the job uses, and count the others."""
     parsed = parsed_records(configured, topic, raw)
     return used_records(parsed, topic.name, by_event_time=configured.job.by_event_time)

@@ -49,7 +49,7 @@ class Options(JobOptions):
 def archive_rows(records: DataFrame) -> DataFrame:
     """Return the rows of the archive.
 
-    In: Kafka's columns, and the fields and `error` of `strict.parse` where the topic's record is
+    In: Kafka's columns, and the fields and `error` of `parsing.parse` where the topic's record is
     known.
 
     Out: `kind` (`readable` or `unreadable`), `date` and `hour` (UTC, of the append time), Kafka's

@@ -108,10 +108,10 @@ def test_available_now_reports_what_comes_while_other_jobs_read(pipeline: Pipeli
     """So `dead_letters` ends at or beyond the offsets of the others, whatever their speed."""
     pipeline.know(["rack-13-000"], HOT)
     send(pipeline.kafka, mixed_records(13, racks=10, readings=20))
+    early = pipeline.kafka.read_all(RACK_READINGS)
     with pipeline.running(NOW, "--records-per-batch=50", jobs=JOBS) as process:
         # It has fixed its end offsets, and has more batches to go.
         pipeline.until(process, lambda: pipeline.batches("overheating", "buckets", "commits"))
-        early = pipeline.kafka.read_all(RACK_READINGS)
         send(pipeline.kafka, [(b"rack-13-000", b"{")] * 5)
         assert process.wait(timeout=120) == 0, pipeline.output.read_text(encoding="utf-8")[-2000:]
     places = {(record.partition, record.offset) for record in early}

@@ -1,4 +1,4 @@
-"""Build small tables with the columns that Spark's Kafka source returns."""
+"""Build small tables with the columns that Spark's Kafka source returns, and run plans on them."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from events.records import RackReading, encode
 from spark_jobs.runtime.job import ConfiguredJob, Job
 from spark_jobs.runtime.parsing._arrow import parse_with_arrow
-from spark_jobs.runtime.parsing.strict import parse
+from spark_jobs.runtime.parsing._strict import parse_strictly
 from spark_jobs.runtime.plan_input import plan_input
 from spark_jobs.runtime.triggers import Trigger
 from tests.builders import reading
 
 Reader = Callable[[DataFrame, type[msgspec.Struct]], DataFrame]
-READERS: list[Reader] = [parse, parse_with_arrow]
+READERS: list[Reader] = [parse_strictly, parse_with_arrow]
 """The strict and the Arrow parser, which must agree."""
 both_readers = pytest.mark.parametrize("reader", READERS)
 

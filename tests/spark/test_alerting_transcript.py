@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from events.records import RackReading
 from events.topics import ALERTS
 from spark_jobs.rules.overheating.job import JOB
-from spark_jobs.runtime.parsing import readable
-from spark_jobs.runtime.parsing.strict import parse
+from spark_jobs.runtime.parsing import parse, readable
 from spark_jobs.runtime.triggers import Trigger
 from tests.spark.kafka_tables import readings_table
 from tests.support import ROOT, Kafka, run
@@ -63,7 +62,7 @@ def readings(rack_id: str) -> list[RackReading]:
 def alerts_of(spark: SparkSession, history: list[RackReading]) -> list[tuple[str, bytes]]:
     """Return key and value of the alerts that the job overheating writes."""
     plan = JOB.plans[Trigger.REAL_TIME]
-    records = readable(parse(readings_table(spark, history), RackReading))
+    records = readable(parse(readings_table(spark, history), RackReading, in_jvm=True))
     rows = plan.records(records, JOB.options()).collect()
     return [(row["key"], row["value"].encode()) for row in rows]
 

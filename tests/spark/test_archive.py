@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from events.cli import UserFacingError
 from events.records import RackReading, encode
 from spark_jobs.runtime.kafka_io import QueryOptions, write_files
-from spark_jobs.runtime.parsing import strict
+from spark_jobs.runtime.parsing import parse
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage import compaction
 from spark_jobs.storage.archive import archive_rows
@@ -83,7 +83,7 @@ class Archive:
             timedelta(0),
         )
         query = write_files(
-            archive_rows(strict.parse(stream, RackReading)), str(self.landing), options
+            archive_rows(parse(stream, RackReading, in_jvm=True)), str(self.landing), options
         )
         assert query.awaitTermination(300)
 

@@ -22,9 +22,8 @@ from spark_jobs.rules.overheating.job import JOB
 from spark_jobs.rules.overheating.limits import FleetLimits, Limits, fleet_limits
 from spark_jobs.rules.overheating.real_time import flag_hot, overheating_changes
 from spark_jobs.runtime.options import RuleOptions
-from spark_jobs.runtime.parsing import readable
+from spark_jobs.runtime.parsing import parse, readable
 from spark_jobs.runtime.parsing._arrow import MAX_VALUE_BYTES
-from spark_jobs.runtime.parsing.strict import parse
 from spark_jobs.runtime.triggers import Trigger
 from tests.builders import rack, reading, rules_by_threshold
 from tests.spark.file_streams import run_stream
@@ -51,7 +50,7 @@ def many_groups(spark: SparkSession) -> None:
 
 def read(spark: SparkSession, history: list[RackReading]) -> DataFrame:
     """Return readings as the jobs read them."""
-    return readable(parse(readings_table(spark, history), RackReading))
+    return readable(parse(readings_table(spark, history), RackReading, in_jvm=True))
 
 
 def test_a_rack_is_hot_at_its_own_threshold_or_at_100_without_one(
@@ -120,8 +119,8 @@ def test_an_alert_has_every_field_of_the_contract(spark: SparkSession) -> None:
         "severity": "error",
         "event_time": "2026-11-18T11:06:43.000Z",
         "summary": (
-            "Rack rack-0001 is overheating: 3 consecutive readings at or above 104.5 °C, "
-            "the latest 104.5 °C."
+            "Rack rack-0001 is overheating: 3 consecutive readings were at or above "
+            "104.5 °C, and the latest is 104.5 °C."
         ),
         "evidence": [
             {
@@ -145,8 +144,8 @@ def test_the_real_time_plan_says_what_has_changed_in_one_sentence(spark: SparkSe
         for row in plan.records(read(spark, [*hot, *cold]), options).collect()
     ]
     assert {(alert["subject"], alert["state"]): alert["summary"] for alert in alerts} == {
-        ("rack-hot", "WARNING"): "Rack rack-hot is overheating: 3 consecutive readings at or above "
-        "98.5 °C, the latest 101.5 °C.",
+        ("rack-hot", "WARNING"): "Rack rack-hot is overheating: 3 consecutive readings were at or "
+        "above 98.5 °C, and the latest is 101.5 °C.",
         ("rack-cold", "NORMAL"): "Rack rack-cold is back to normal: no longer 3 consecutive "
         "readings at or above 100.0 °C, the latest 99.5 °C.",
     }
@@ -323,8 +322,8 @@ def test_the_micro_batch_plan_gives_the_alerts_of_the_oracle_over_several_batche
     }
     sentences = [a["summary"] for a in alerts_found if a["subject"] == "rack-summary"]
     assert sentences == [
-        "Rack rack-summary is overheating: 3 consecutive readings at or above 98.5 °C, "
-        "the latest 101.5 °C.",
+        "Rack rack-summary is overheating: 3 consecutive readings were at or above 98.5 °C, "
+        "and the latest is 101.5 °C.",
         "Rack rack-summary is back to normal: no longer 3 consecutive readings at or above "
         "98.5 °C, the latest 70.0 °C.",
     ]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from events.records import RackReading, encode
 from spark_jobs.runtime.parsing._arrow import ArrowParser
-from spark_jobs.runtime.parsing.strict import parse
+from spark_jobs.runtime.parsing._strict import parse_strictly
 from tests.builders import reading
 from tests.spark.kafka_tables import kafka_table, with_field
 from tests.spark.rack_histories import COLD
@@ -114,7 +114,7 @@ def test_the_strict_parser_agrees_with_a_strict_reader_on_damaged_readings(
 ) -> None:
     random = Random(seed)
     values = list({mutant(random) for _ in range(15_000)})
-    parsed = parse(kafka_table(spark, values), RackReading)
+    parsed = parse_strictly(kafka_table(spark, values), RackReading)
     rows = parsed.drop("event_time", "scheduled_time", "key").collect()
     wrong, good = [], 0
     for row in rows:
@@ -145,7 +145,7 @@ def test_what_the_arrow_parser_accepts_the_strict_parser_reads_alike(
     columns = [
         F.unix_micros(name).alias(name) if name.endswith("_time") else F.col(name) for name in NAMES
     ]
-    parsed = parse(kafka_table(spark, surely), RackReading).orderBy("offset")
+    parsed = parse_strictly(kafka_table(spark, surely), RackReading).orderBy("offset")
     rows = [row.asDict() for row in parsed.select("error", *columns).collect()]
     micros = [
         fields[name].cast(pa.int64()) if name.endswith("_time") else fields[name] for name in NAMES

@@ -1,7 +1,7 @@
 """Parse a topic's records by the cheapest parser that gives the strict parser's result.
 
-`strict` says for every value what it holds or what is wrong with it. `_canonical` recognises in the
-JVM what the producer writes, and `_arrow` parses short, valid values in Python. Both leave all
+`_strict` says for every value what it holds or what is wrong with it. `_canonical` recognises in
+the JVM what the producer writes, and `_arrow` parses short, valid values in Python. Both leave all
 other values to the strict parser, in the same query.
 """
 
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from events.constants import FUTURE_TOLERANCE
 from events.times import to_interval
-from spark_jobs.runtime.parsing import _arrow, _canonical, strict
+from spark_jobs.runtime.parsing import _arrow, _canonical, _strict
 from spark_jobs.runtime.parsing.batches import Batches
 
 
@@ -29,14 +29,22 @@ def parse(
     In: Kafka's columns. `in_jvm` says that no value may be parsed in Python. With `fields` named,
     only those are needed.
 
-    Out: what `strict.parse` returns. With `batches` most valid records are in batches instead: the
-    column `batch` has a row of `batches`, or is null where a record has a row of its own. A job
-    `by_event_time` gets no record in a batch that `is_future`; this needs Kafka's `timestamp`.
+    Out: Kafka's columns, the fields of `record` with their Spark types (instants as timestamps),
+    and `error`: null, or the sentence that says why the record could not be read. With an error the
+    fields mean nothing.
+
+    With `batches` most valid records are in batches instead: the column `batch` has a row of
+    `batches`, or is null where a record has a row of its own. A job `by_event_time` gets no record
+    in a batch that `is_future`; this needs `timestamp` and `event_time` in `batches`.
+
+    Raises `ValueError` for `batches` together with `in_jvm` or `fields`.
     """
     if batches:
+        if in_jvm or fields:
+            raise ValueError("batches are made in Python, and name their own fields")
         return _arrow.parse_in_batches(raw, record, batches, by_event_time=by_event_time)
     if in_jvm or not _arrow.supports(record):
-        return strict.parse(raw, record)
+        return _strict.parse_strictly(raw, record)
     return _arrow.parse_with_arrow(raw, record, fields)
 
 

@@ -2,8 +2,8 @@
 
 The strict parser takes some 8 µs of processor time per record, this one 2. It accepts only what the
 strict parser accepts too, with the same fields; tests compare them on damaged records. Everything
-else falls back to the strict parser, which decides and says what is wrong. Real-time Mode counts
-milliseconds, so it stays in the JVM and does not use this parser.
+else falls back to the strict parser, which decides and says what is wrong. Real-time Mode runs no
+Python, so it does not use this parser.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,8 +24,8 @@ from events.records import MAX_ID_BYTES, rules_of
 from events.spark_schemas import choices, is_id, spark_schema
 from spark_jobs.runtime.kafka_io import RECORD
 from spark_jobs.runtime.parsing._canonical import INSTANT, MONEY, max_bytes_of_short_ids
+from spark_jobs.runtime.parsing._strict import parse_strictly
 from spark_jobs.runtime.parsing.batches import Batches
-from spark_jobs.runtime.parsing.strict import parse
 
 MAX_VALUE_BYTES = 1000
 """Longer values fall back: the strict parser limits nesting and digits, and this one does not."""
@@ -44,7 +44,7 @@ _WIRE_TYPES: dict[type[T.DataType], Any] = {
 def parse_with_arrow(
     raw: DataFrame, record: type[msgspec.Struct], fields: tuple[str, ...] | None = None
 ) -> DataFrame:
-    """Return what `strict.parse` returns, for less processor time; rows stay in their order.
+    """Return what `parse_strictly` returns, for less processor time; rows stay in their order.
 
     With `fields` named, valid records have only those fields, so that nothing else is carried back
     from Python.
@@ -68,7 +68,7 @@ def parse_with_arrow(
     fallback = rows.withColumn("full_value", F.col("value")).withColumn(
         "value", F.when(~valid, F.col("value"))
     )
-    parsed = parse(fallback, record, keep=("full_value", "arrow"))
+    parsed = parse_strictly(fallback, record, keep=("full_value", "arrow"))
     return parsed.select(
         "key", F.col("full_value").alias("value"), "partition", "offset", "timestamp",
         *[
@@ -124,7 +124,7 @@ def parse_in_batches(
         *("partition", "offset", "timestamp"),
         parsed.alias("batch"),
     )
-    records = parse(needed, record, keep=("batch",))
+    records = parse_strictly(needed, record, keep=("batch",))
     return records.withColumn("error", F.when(F.col("batch").isNull(), F.col("error")))
 
 

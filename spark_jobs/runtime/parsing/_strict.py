@@ -1,5 +1,7 @@
 """Parse a topic's bytes into typed columns, and say why a record cannot be read.
 
+A value in canonical form is recognised by its pattern (`_canonical`). All others are parsed here.
+
 `from_json` alone is too lenient: it takes a number where the schema says text, and ignores what
 follows the closing brace. So each value is parsed inside an envelope that any extra text would
 break. Text fields whose content could come from another JSON type (`5`, `true`, `{"a": 1}`) have
@@ -35,7 +37,9 @@ As text a long number would be rounded, and as decimal(18,2) a tenth of a cent w
 """
 
 
-def parse(raw: DataFrame, record: type[msgspec.Struct], keep: tuple[str, ...] = ()) -> DataFrame:
+def parse_strictly(
+    raw: DataFrame, record: type[msgspec.Struct], keep: tuple[str, ...] = ()
+) -> DataFrame:
     """Return the records of a topic as columns.
 
     In: Kafka's columns `key`, `value` (bytes), `partition`, `offset`, `timestamp`. Out: those, the
