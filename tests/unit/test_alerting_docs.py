@@ -27,4 +27,4 @@ def test_the_shown_alert_follows_from_its_evidence() -> None:
         range(int(sequences[0]), int(sequences[0]) + 3)
     )
     assert all(float(each) >= DEFAULT_THRESHOLD_C for each in temperatures)
-    assert f"the latest {float(temperatures[-1]):.1f} °C." in SHOWN
+    assert f"the latest is {float(temperatures[-1]):.1f} °C." in SHOWN

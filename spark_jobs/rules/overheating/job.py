@@ -39,19 +39,22 @@ _BUCKETS = Buckets(READINGS)
 def to_alerts(changes: DataFrame) -> DataFrame:
     """Add `state` and `summary` to the changes of either plan, and the severity of `NORMAL`."""
     warning = F.col("severity").isNotNull()
-    summary = F.format_string(
-        "Rack %s is %s %s consecutive readings at or above %.1f °C, the latest %.1f °C.",
-        "subject",
-        F.when(warning, "overheating:").otherwise("back to normal: no longer"),
-        "count",
-        "threshold_c",
-        F.element_at("evidence", -1)["temperature_c"],
+    latest = F.element_at("evidence", -1)["temperature_c"]
+    overheating, normal = (
+        F.format_string(sentence, "subject", "count", "threshold_c", latest)
+        for sentence in (
+            # "were": a rule with memory may warn after a reading below the threshold.
+            "Rack %s is overheating: %s consecutive readings were at or above %.1f °C, "
+            "and the latest is %.1f °C.",
+            "Rack %s is back to normal: no longer %s consecutive readings at or above %.1f °C, "
+            "the latest %.1f °C.",
+        )
     )
     return changes.withColumns(
         {
             "state": F.when(warning, "WARNING").otherwise("NORMAL"),
             "severity": F.coalesce("severity", F.lit("info")),
-            "summary": summary,
+            "summary": F.when(warning, overheating).otherwise(normal),
         }
     )
 
