@@ -37,6 +37,14 @@ STATUS_METRICS: Sequence[StatusMetric[DriverStatus]] = (
         lambda driver: [((query.name, query.trigger), 1) for query in driver.queries],
         ("query", "trigger"),
     ),
+    StatusMetric(
+        "rackstream_query_topic_info",
+        "Always 1; the label has a topic that the query reads.",
+        lambda driver: [
+            ((query.name, topic), 1) for query in driver.queries for topic in query.topics
+        ],
+        ("query", "topic"),
+    ),
     _query("active", "1 while the query runs, else 0.", lambda query: query.active),
     _query(
         "finished",

@@ -103,6 +103,7 @@ class Programs:
         self.starts: Iterator[int] | None = None
         self.restarting = StatusCollector(self._producer_status, PRODUCER_METRICS)
         self.micro_batch = Driver()
+        self.micro_batch.start(query="dead_letters-user-actions")
 
     def _producer_status(self) -> ProducerStatus:
         status = self.producer.recorder.snapshot()

@@ -56,6 +56,7 @@ def test_a_query_is_active_until_it_fails_and_again_after_its_restart(
     assert first("query_restarts_total", query=QUERY) == 0
     assert first("query_last_failure_timestamp_seconds", query=QUERY) is None
     assert first("query_info", query=QUERY, trigger="micro-batch") == 1
+    assert first("query_topic_info", query=QUERY, topic="user-actions") == 1
     driver.clock.forward(2)
     driver.recorder.on_failure(QUERY, "no luck.")
     failed = look()
