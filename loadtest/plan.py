@@ -216,6 +216,7 @@ class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     faults: tuple[AnyFault, ...] | None = None
     options: tuple[str, ...] | None = None
     conf: dict[str, str] | None = None
+    truth: bool | None = None
     targets: Targets | None = None
 
 
