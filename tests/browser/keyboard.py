@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from playwright.sync_api import FloatRect, Locator, Page
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from tests.support import eventually
 
@@ -74,6 +74,7 @@ def at_rest(node: Locator) -> FloatRect:
 def assert_focus_is_visible(page: Page, focused: Locator) -> None:
     """Compare an element with and without the focus: its outline, and how it looks."""
     focused.scroll_into_view_if_needed()
+    expect(focused).to_be_in_viewport()  # on a busy machine it rests before it has moved
     box = at_rest(focused)
     around: Any = {
         "x": max(0, box["x"] - 6),
