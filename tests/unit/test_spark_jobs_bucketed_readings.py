@@ -8,7 +8,7 @@ import pyarrow as pa
 from events.records import RackReading
 from events.times import to_ms
 from spark_jobs.rules.framework.bucketed_readings import (
-    BUCKETS,
+    BUCKET_COUNT,
     POSITION,
     bucket_of,
     from_stream,
@@ -43,7 +43,7 @@ def test_bucket_batches_hold_each_reading_once_in_its_bucket() -> None:
         (each for *_, part in opened for each in part.to_pylist()), key=lambda each: each["offset"]
     )
     assert together == rows
-    assert len(found) == len({bucket_of(name) for name in names}) == BUCKETS
+    assert len(found) == len({bucket_of(name) for name in names}) == BUCKET_COUNT
 
 
 def test_no_reading_makes_no_bucket_batch() -> None:

@@ -21,7 +21,7 @@ from events.settings import Settings
 from events.topics import AD_CLICKS, AD_IMPRESSIONS, ALL, RACK_READINGS, USER_ACTIONS
 from spark_jobs.clickstream import user_sessions
 from spark_jobs.registry import JOBS
-from spark_jobs.rules.framework.bucketed_readings import BUCKETS
+from spark_jobs.rules.framework.bucketed_readings import BUCKET_COUNT
 from spark_jobs.runtime import runner
 from spark_jobs.runtime.checkpoints import Identity, open_checkpoint
 from spark_jobs.runtime.job import ConfiguredJob, Job
@@ -212,11 +212,11 @@ def test_a_checkpoint_with_another_number_of_buckets_is_refused(tmp_path: Path) 
     job = JOBS["overheating"]
     for trigger in (Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW):
         assert _fingerprint(configured("overheating", trigger), 4) == {
-            "buckets": str(BUCKETS),
+            "buckets": str(BUCKET_COUNT),
             "state_partitions": "4",
         }
     plan = job.plans[Trigger.MICRO_BATCH]
-    wider = replace(plan, fingerprint={"buckets": str(2 * BUCKETS)})
+    wider = replace(plan, fingerprint={"buckets": str(2 * BUCKET_COUNT)})
     before, now = (
         Identity(
             job.name,
@@ -236,7 +236,7 @@ def test_a_checkpoint_with_another_number_of_buckets_is_refused(tmp_path: Path) 
     )
     open_checkpoint(str(tmp_path), before)
     with pytest.raises(
-        UserFacingError, match=rf"\(buckets was {BUCKETS} and is now {2 * BUCKETS}\)"
+        UserFacingError, match=rf"\(buckets was {BUCKET_COUNT} and is now {2 * BUCKET_COUNT}\)"
     ):
         open_checkpoint(str(tmp_path), now)
 

@@ -24,12 +24,12 @@ from events.records import RackReading
 from events.spark_schemas import spark_schema
 from spark_jobs.runtime.parsing.batches import Batches
 
-BUCKETS = 64
+BUCKET_COUNT = 64
 """The number of buckets of racks; a checkpoint with another number is refused.
 
 The whole state of a bucket is written whenever one of its racks sends a reading.
 """
-FINGERPRINT = {"buckets": str(BUCKETS)}
+FINGERPRINT = {"buckets": str(BUCKET_COUNT)}
 """What the state of a plan of buckets depends on."""
 POSITION = {"append_ms": pa.int64(), "partition": pa.int32(), "offset": pa.int64()}
 """Where a reading is in the topic; by these columns readings are in the topic's order."""
@@ -43,7 +43,7 @@ _BATCH = (
 
 def bucket_of(rack_id: str) -> int:
     """Return the bucket of a rack, the same in every process."""
-    return crc32(rack_id.encode()) % BUCKETS
+    return crc32(rack_id.encode()) % BUCKET_COUNT
 
 
 def readings_schema(fields: Iterable[str]) -> pa.Schema:
@@ -91,7 +91,7 @@ class Buckets:
         columns = {
             name: as_numbers.get(name, F.col(name)).alias(name) for name in self.schema.names
         }
-        own_bucket = (F.crc32("rack_id") % BUCKETS).cast("int")
+        own_bucket = (F.crc32("rack_id") % BUCKET_COUNT).cast("int")
         alone = F.to_json(F.struct(*columns.values()))
         found = {
             "bucket": F.coalesce("batch.bucket", own_bucket),

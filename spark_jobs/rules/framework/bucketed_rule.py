@@ -29,7 +29,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from events.records import InventoryRack
 from events.rules import Rules
 from spark_jobs.rules.framework.bucketed_readings import (
-    BUCKETS,
+    BUCKET_COUNT,
     POSITION,
     Buckets,
     bucket_of,
@@ -100,7 +100,7 @@ def bucketed_decisions(
 
 def inventory_by_bucket(inventory: Iterable[InventoryRack]) -> list[bytes]:
     """Return the racks of each bucket by id, encoded: most batches need few of them."""
-    racks: list[dict[str, InventoryRack]] = [{} for _ in range(BUCKETS)]
+    racks: list[dict[str, InventoryRack]] = [{} for _ in range(BUCKET_COUNT)]
     for rack in inventory:
         racks[bucket_of(rack.rack_id)][rack.rack_id] = rack
     return [msgspec.msgpack.encode(own) if own else b"" for own in racks]

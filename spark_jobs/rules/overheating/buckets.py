@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.rules.framework.bucketed_readings import (
-    BUCKETS,
+    BUCKET_COUNT,
     POSITION,
     bucket_of,
     readings_schema,
@@ -67,7 +67,7 @@ class BucketLimits:
 
 def limits_by_bucket(fleet: FleetLimits) -> list[BucketLimits]:
     """Return the limits of each bucket's racks."""
-    by_rack: list[dict[str, Limits]] = [{} for _ in range(BUCKETS)]
+    by_rack: list[dict[str, Limits]] = [{} for _ in range(BUCKET_COUNT)]
     for rack_id, limits in fleet.by_rack.items():
         by_rack[bucket_of(rack_id)][rack_id] = limits
     return [BucketLimits(fleet.default, own) for own in by_rack]
