@@ -347,7 +347,12 @@ def test_the_image_ends_as_a_user_who_is_not_root() -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_setting_given_to_a_program_is_one_that_it_knows(name: str) -> None:
-    javas = {"JAVA_TOOL_OPTIONS", "SPARK_DAEMON_MEMORY", "SPARK_NO_DAEMONIZE"}
+    javas = {
+        "JAVA_TOOL_OPTIONS",
+        "SPARK_NO_DAEMONIZE",
+        "SPARK_DAEMON_JAVA_OPTS",
+        "SPARK_DAEMON_MEMORY",
+    }
     assert set(OURS[name]["environment"]) - javas - {FOLDER_VARIABLE} <= SETTINGS | (
         ALERTING_SETTINGS if name == "alerting" else set()
     )
