@@ -1,6 +1,7 @@
 """Run the queries of jobs in one session, and watch them until they end."""
 
 import logging
+import math
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -113,7 +114,7 @@ def run(
     options is named before Spark starts.
 
     Under available-now the jobs start in stages (`dependency_stages`), each after the one before it
-    has ended, and a query that fails is not started again.
+    has ended. A query that fails is not started again.
     """
     for one in jobs:
         one.check()
@@ -149,7 +150,7 @@ def run(
             for stage in _stages(jobs):
                 for number, group in enumerate(_by_urgency(stage)):
                     if number:
-                        supervisor.watch(_until_all_work(supervisor, received))
+                        supervisor.watch(_until_all_work(supervisor, group, received))
                     for configured in group if not received else ():
                         _start_and_log(spark, supervisor, configured, settings, options, log)
                 supervisor.watch(lambda: bool(received))
@@ -175,11 +176,15 @@ def _stages(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
 def _by_urgency(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
     """Return the jobs in groups: each starts when the queries of those before it work.
 
-    Rules come first, as somebody waits for alerts, and deferred jobs last. Only micro-batches wait:
-    the first batches of many queries at once take each other's processor time for minutes.
+    In micro-batches rules come first, as somebody waits for alerts, and deferred jobs last: the
+    first batches of many queries at once take each other's processor time for minutes. Under
+    available-now a job that `covers_other_readers` waits: a query that has ended a batch has fixed
+    the offsets at which it ends.
     """
 
     def urgency(one: ConfiguredJob) -> int:
+        if one.trigger is Trigger.AVAILABLE_NOW:
+            return int(one.job.covers_other_readers)
         if one.trigger is not Trigger.MICRO_BATCH or one.job.rule:
             return 0
         return 2 if one.job.is_deferred else 1
@@ -188,10 +193,16 @@ def _by_urgency(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
     return [[one for one in jobs if urgency(one) == number] for number in numbers]
 
 
-def _until_all_work(supervisor: Supervisor, received: Sequence[int]) -> Callable[[], bool]:
-    """Return a condition: every micro-batch query works, a signal has arrived, or it took long."""
-    deadline = time.monotonic() + DEFERRED_AT_MOST_S
-    return lambda: bool(received) or supervisor.micro_batches_work() or time.monotonic() > deadline
+def _until_all_work(
+    supervisor: Supervisor, waiting: Sequence[ConfiguredJob], received: Sequence[int]
+) -> Callable[[], bool]:
+    """Return a condition: every query in batches works, a signal has arrived, or it took long.
+
+    A job that `covers_other_readers` waits under available-now however long it takes.
+    """
+    must_wait = any(one.trigger is Trigger.AVAILABLE_NOW for one in waiting)
+    deadline = time.monotonic() + (math.inf if must_wait else DEFERRED_AT_MOST_S)
+    return lambda: bool(received) or supervisor.batches_work() or time.monotonic() > deadline
 
 
 def _new_recorder(
@@ -212,24 +223,15 @@ def _new_recorder(
 
 
 def dependency_stages(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
-    """Return the jobs in stages: each job comes after those that write a topic which it reads.
-
-    One that `covers_other_readers` also comes after those, except readers of what it writes.
-    """
+    """Return the jobs in stages: each job comes after those that write a topic which it reads."""
     written = [one.job.sink.name if one.job.sink else None for one in jobs]
     read = [{topic.name for topic in one.topics_read} for one in jobs]
     numbers = range(len(jobs))
-
-    covers = [one.job.covers_other_readers for one in jobs]
-
-    def comes_after(one: int, other: int) -> bool:
-        if written[other] in read[one]:
-            return True
-        is_covered = not covers[other] and not read[one].isdisjoint(read[other])
-        return covers[one] and is_covered and written[one] not in read[other]
-
     sorter = TopologicalSorter(
-        {one: [n for n in numbers if n != one and comes_after(one, n)] for one in numbers}
+        {
+            reader: [n for n in numbers if n != reader and written[n] in read[reader]]
+            for reader in numbers
+        }
     )
     sorter.prepare()
     stages = []

@@ -102,12 +102,15 @@ class Supervisor:
         """Return the queries that may be running."""
         return [one.query for one in self._watched]
 
-    def micro_batches_work(self) -> bool:
-        """Tell whether every micro-batch query has ended a batch since its start."""
+    def batches_work(self) -> bool:
+        """Tell whether every query but those in Real-time Mode has ended a batch since its start.
+
+        A query under available-now may have ended altogether.
+        """
         return all(
             self._recorder.has_worked(one.prepared.name)
             for one in self._watched
-            if one.prepared.trigger is Trigger.MICRO_BATCH
+            if one.prepared.trigger is not Trigger.REAL_TIME
         )
 
     def _on_failure(self, one: _Watched, failure: Exception) -> None:

@@ -119,6 +119,14 @@ class Pipeline:
         files = (self.root / job / plan).glob(f"*/{self.kafka.prefix}/{kind}/*")
         return {int(file.name) for file in files if file.name.isdigit()}
 
+    def end_offsets(self, job: str, plan: str) -> dict[int, int]:
+        """Return the offset behind a query's last record, by partition, from its log."""
+        (log,) = (self.root / job / plan).glob(f"*/{self.kafka.prefix}/offsets")
+        last = max(self.batches(job, plan, "offsets"))
+        *_, offsets = (log / str(last)).read_text(encoding="utf-8").splitlines()
+        (by_partition,) = json.loads(offsets).values()
+        return {int(partition): offset for partition, offset in by_partition.items()}
+
     def undo_the_logs(self) -> None:
         """Leave the queries' logs as after a kill that came before their files were renamed."""
         for log in [*self.root.rglob("offsets/*"), *self.root.rglob("commits/*")]:

@@ -119,17 +119,17 @@ def test_a_failed_query_is_started_again_and_the_others_go_on() -> None:
     assert (b.active, b.restarts, b.last_error) == (True, 0, None)
 
 
-def test_micro_batches_work_when_each_query_has_ended_a_batch() -> None:
+def test_batches_work_when_each_query_has_ended_a_batch() -> None:
     on = Bench()
     on.start("a")
     on.start("b")
     on.start("real-time", Trigger.REAL_TIME)
-    assert not on.supervisor.micro_batches_work()
+    assert not on.supervisor.batches_work()
     for at_s, name in ((1.0, "a"), (2.0, "b")):
-        assert not on.supervisor.micro_batches_work()
+        assert not on.supervisor.batches_work()
         on.now_s = at_s
         on.recorder.on_progress(progress(name=name))
-    assert on.supervisor.micro_batches_work()
+    assert on.supervisor.batches_work()
 
 
 def test_a_query_that_fails_too_often_ends_the_run_with_its_cause() -> None:

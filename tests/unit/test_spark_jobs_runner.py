@@ -3,6 +3,7 @@
 import logging
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
@@ -162,7 +163,7 @@ def test_jobs_that_read_outputs_come_after_the_jobs_that_write_them() -> None:
     last = ["site_outage", "dead_letters", "archive"]
     others = [name for name in JOBS if name not in last]
     assert stages(*JOBS) == [others, *([name] for name in last)]
-    assert stages("user_totals", "dead_letters") == [["user_totals"], ["dead_letters"]]
+    assert stages("user_totals", "dead_letters") == [["user_totals", "dead_letters"]]
     assert stages("archive", "site_outage", "user_totals", "lost_signal") == [
         ["user_totals", "lost_signal"],
         ["site_outage"],
@@ -313,10 +314,8 @@ def test_other_options_than_the_checkpoints_are_refused_before_spark_starts(
         start(configured("user_sessions", None, user_sessions.Options(gap="1 hour")))
 
 
-@pytest.mark.parametrize("trigger", [Trigger.AVAILABLE_NOW, Trigger.MICRO_BATCH], ids=str)
-def test_readers_of_outputs_start_late_in_available_now_and_rules_first_in_micro_batches(
-    monkeypatch: pytest.MonkeyPatch, trigger: Trigger
-) -> None:
+def starts(monkeypatch: pytest.MonkeyPatch, jobs: Sequence[ConfiguredJob]) -> list[list[str]]:
+    """Return the jobs in the groups in which they start; the last is watched to the end."""
     running: list[str] = []
     running_together: list[list[str]] = []
 
@@ -335,6 +334,14 @@ def test_readers_of_outputs_start_late_in_available_now_and_rules_first_in_micro
     monkeypatch.setattr(runner, "prepare", prepare)
     monkeypatch.setattr(BatchListener, "add_to", Mock())
     monkeypatch.setattr(Supervisor, "watch", watch)
+    assert runner.run(jobs, settings, RunOptions(), lambda _: None) == 0
+    return running_together
+
+
+@pytest.mark.parametrize("trigger", [Trigger.AVAILABLE_NOW, Trigger.MICRO_BATCH], ids=str)
+def test_readers_of_outputs_start_late_in_available_now_and_rules_first_in_micro_batches(
+    monkeypatch: pytest.MonkeyPatch, trigger: Trigger
+) -> None:
     rack = InventoryRack(
         rack_id="rack-0001",
         site_id="site-a",
@@ -345,27 +352,39 @@ def test_readers_of_outputs_start_late_in_available_now_and_rules_first_in_micro
     names = ("archive", "user_sessions", "site_outage", "lost_signal")
     own = {"site_outage": RuleOptions(inventory=(rack,))}
     jobs = [configured(name, trigger, own.get(name)) for name in names]
-    assert runner.run(jobs, settings, RunOptions(), lambda _: None) == 0
     in_stages = [["user_sessions", "lost_signal"], ["site_outage"], ["archive"]]
-    # The last call watches all of them.
     rules_first = [["site_outage", "lost_signal"], ["user_sessions"], ["archive"]]
-    assert running_together == (in_stages if trigger is Trigger.AVAILABLE_NOW else rules_first)
+    expected = in_stages if trigger is Trigger.AVAILABLE_NOW else rules_first
+    assert starts(monkeypatch, jobs) == expected
 
 
-def test_a_deferred_job_waits_for_a_batch_of_each_micro_batch_query(
+def test_under_available_now_dead_letters_start_when_the_others_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs = [configured(name, Trigger.AVAILABLE_NOW) for name in ("archive", "user_totals")]
+    groups = starts(monkeypatch, [*reporting_jobs(jobs), *jobs])
+    assert groups == [["user_totals"], ["dead_letters"], ["archive"]]
+
+
+def test_a_deferred_job_waits_for_a_batch_of_each_query_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     supervisor, received = Mock(), list[int]()
-    is_over = runner._until_all_work(supervisor, received)
-    supervisor.micro_batches_work.return_value = False
+    deferred = [configured("archive", Trigger.MICRO_BATCH)]
+    is_over = runner._until_all_work(supervisor, deferred, received)
+    covering = [configured("dead_letters", Trigger.AVAILABLE_NOW)]
+    is_covered = runner._until_all_work(supervisor, covering, received)
+    supervisor.batches_work.return_value = False
     assert not is_over()
-    supervisor.micro_batches_work.return_value = True
+    supervisor.batches_work.return_value = True
     assert is_over()
-    supervisor.micro_batches_work.return_value = False
+    assert is_covered()
+    supervisor.batches_work.return_value = False
     now_s = 60.5
     assert is_over(), "the topic of a query may stay empty"
+    assert not is_covered(), "its offsets would not cover the others'"
     now_s = 1.0
     received.append(signal.SIGTERM)
     assert is_over()
