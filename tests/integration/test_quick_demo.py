@@ -28,7 +28,7 @@ from tests.demo import (
     running_demo,
     table_of,
 )
-from tests.promises import Promises
+from tests.promises import MARGIN, Promises
 from tests.support import ROOT, free_port
 
 pytestmark = pytest.mark.alone
@@ -98,13 +98,15 @@ def test_every_rule_gives_the_expected_alerts_until_ctrl_c(
     promises.judge("first alert of the demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
     delays, batches_s = longest_delays(text), longest_batches_s(running.home)
     for rule, promised_s in DELAYS_WITHIN_S.items():
+        # An alert may wait for an interval and a batch. These batches compile their code as they
+        # run: `test_silence_delay` judges the shortest promise on a job that has done so.
+        batch_s = min(RULES_BATCH_S, MARGIN * promised_s - RULES_BATCH_S)
         if rule not in delays:
             promises.skip(f"delay of {rule}: all alerts were due before the first batch of its job")
-        elif (took_s := batches_s.get(RULE_JOBS[rule], 0.0)) > RULES_BATCH_S:
-            # The promise is for a machine on which a job keeps up with its interval.
+        elif (took_s := batches_s.get(RULE_JOBS[rule])) and took_s > batch_s:
             promises.skip(
                 f"delay of {rule}: {delays[rule]:.1f} s instead of {promised_s:g} s, "
-                f"with batches of up to {took_s:.1f} s instead of {RULES_BATCH_S:g} s"
+                f"with batches of up to {took_s:.1f} s instead of {batch_s:g} s"
             )
         else:
             promises.judge(f"delay of {rule}", delays[rule], promised_s)
