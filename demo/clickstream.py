@@ -1,11 +1,8 @@
 """Compare the clickstream's outputs with the truth: pure functions over rows."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct
-
-from demo.comparison import Comparison, Row, compare
+from demo.comparison import Comparison, Row, compare, compare_last, key_of
 from events.records import ActionCount, AdAttribution, UserSession, UserTotal
 from events.topics import ACTION_COUNTS, AD_ATTRIBUTION, USER_SESSIONS, USER_TOTALS
 
@@ -53,10 +50,8 @@ def compare_attributions(truth: Sequence[Row], actual: Sequence[Row]) -> dict[st
     clicked, not_clicked = _by_click(truth)
     actual_clicked, actual_not_clicked = _by_click(actual)
     return {
-        "clicked impressions": _compare(clicked, actual_clicked, _ATTRIBUTION, (), is_either),
-        "unclicked impressions": _compare(
-            not_clicked, actual_not_clicked, _ATTRIBUTION, (), is_either
-        ),
+        "clicked impressions": _compare(clicked, actual_clicked, _ATTRIBUTION, is_either),
+        "unclicked impressions": _compare(not_clicked, actual_not_clicked, _ATTRIBUTION, is_either),
     }
 
 
@@ -71,15 +66,15 @@ def _compare_sessions(truth: Sequence[Row], actual: Sequence[Row]) -> dict[str, 
             for either in either_sessions
         )
 
-    return {"sessions": _compare(truth, actual, _SESSION, (), is_either)}
+    return {"sessions": _compare(truth, actual, _SESSION, is_either)}
 
 
 def _compare_totals(truth: Sequence[Row], actual: Sequence[Row]) -> dict[str, Comparison]:
-    return {"user totals": _compare_last(truth, actual, UserTotal, ("user_id",))}
+    return {"user totals": compare_last(truth, actual, UserTotal, ("user_id",))}
 
 
 def _compare_action_counts(truth: Sequence[Row], actual: Sequence[Row]) -> dict[str, Comparison]:
-    return {"action counts": _compare_last(truth, actual, ActionCount, _WINDOW)}
+    return {"action counts": compare_last(truth, actual, ActionCount, _WINDOW)}
 
 
 def _by_click(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
@@ -87,30 +82,16 @@ def _by_click(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     return with_click, [row for row in rows if row["click_id"] is None]
 
 
-def _compare_last(
-    truth: Sequence[Row], actual: Sequence[Row], record: type[Struct], key: tuple[str, ...]
-) -> Comparison:
-    either = {_values(row, key) for row in truth if row.get("either")}
-    fields = tuple(name for name in record.__struct_fields__ if name not in key)
-    return _compare(truth, actual, key, fields, lambda row: _values(row, key) in either)
-
-
 def _compare(
-    truth: Iterable[Row],
-    actual: Iterable[Row],
-    key: tuple[str, ...],
-    fields: tuple[str, ...],
+    truth: Sequence[Row],
+    actual: Sequence[Row],
+    key: Sequence[str],
     is_either: Callable[[Row], bool],
 ) -> Comparison:
-    rows = list(truth)
     return compare(
-        {_values(row, key): row for row in rows if not is_either(row)},
-        {_values(row, key): row for row in actual if not is_either(row)},
-        fields,
+        {key_of(row, key): row for row in truth if not is_either(row)},
+        {key_of(row, key): row for row in actual if not is_either(row)},
+        (),
         "row",
-        len({_values(row, key) for row in rows if is_either(row)}),
+        len({key_of(row, key) for row in truth if is_either(row)}),
     )
-
-
-def _values(row: Row, names: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)

@@ -5,6 +5,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 Row = Mapping[str, Any]
 
 RELATIVE_TOLERANCE = 1e-9
@@ -49,6 +51,33 @@ def compare(
             wrong.append(f"{kind} {key}: {fault}")
     missing = [f"{kind} {key}" for key in expected if key not in actual]
     return Comparison(len(expected), len(actual), missing, wrong, either)
+
+
+def compare_last(
+    expected: Iterable[Row],
+    actual: Iterable[Row],
+    record: type[Struct],
+    key_fields: Sequence[str],
+    kind: str = "row",
+) -> Comparison:
+    """Compare the last row of each key by the record's other fields.
+
+    Rows that the truth marks `either` are indeterminate: they are only counted.
+    """
+    rows = {key_of(row, key_fields): row for row in expected}
+    either = {key for key, row in rows.items() if row.get("either")}
+    return compare(
+        {key: row for key, row in rows.items() if key not in either},
+        {key: row for row in actual if (key := key_of(row, key_fields)) not in either},
+        [name for name in record.__struct_fields__ if name not in key_fields],
+        kind,
+        len(either),
+    )
+
+
+def key_of(row: Row, names: Iterable[str]) -> tuple[Any, ...]:
+    """Return the row's values of some fields."""
+    return tuple(row[name] for name in names)
 
 
 def difference(expected: Row, actual: Row, fields: Iterable[str]) -> str:

@@ -3,12 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
-
-from msgspec import Struct
+from typing import get_args
 
 from demo.clickstream import compare_clickstream
-from demo.comparison import Comparison, Row, compare, difference
+from demo.comparison import Comparison, Row, compare, compare_last, difference, key_of
 from demo.delays import Delays, alert_delays
 from demo.incidents import compare_incidents
 from events.catalog import RULES, SILENT_SENSOR
@@ -241,8 +239,8 @@ def compare_alerts(expected: Iterable[Row], actual: Sequence[Row]) -> Comparison
 def compare_dead_letters(expected: Iterable[Row], actual: Iterable[Row]) -> Comparison:
     """Compare by source topic, partition and offset: one that is reported twice counts once."""
     return compare(
-        {_key(row, DEAD_LETTER_IDENTITY): row for row in expected},
-        {_key(row, DEAD_LETTER_IDENTITY): row for row in actual},
+        {key_of(row, DEAD_LETTER_IDENTITY): row for row in expected},
+        {key_of(row, DEAD_LETTER_IDENTITY): row for row in actual},
         ["reason", "value_size"],
         "dead letter",
     )
@@ -250,30 +248,12 @@ def compare_dead_letters(expected: Iterable[Row], actual: Iterable[Row]) -> Comp
 
 def compare_windows(expected: Iterable[Row], actual: Iterable[Row]) -> Comparison:
     """Compare the last row of each window and scope; indeterminate ones are only counted."""
-    return _compare_last(expected, actual, RackTemperature, WINDOW_KEY, "window")
+    return compare_last(expected, actual, RackTemperature, WINDOW_KEY, "window")
 
 
 def compare_signal_statistics(expected: Iterable[Row], actual: Iterable[Row]) -> Comparison:
     """Compare the last row of each window and group; indeterminate ones are only counted."""
-    return _compare_last(expected, actual, SignalStatistics, STATISTICS_KEY, "signal statistic")
-
-
-def _compare_last(
-    expected: Iterable[Row],
-    actual: Iterable[Row],
-    record: type[Struct],
-    key_fields: tuple[str, ...],
-    kind: str,
-) -> Comparison:
-    rows = {_key(row, key_fields): row for row in expected}
-    either = {key for key, row in rows.items() if row.get("either")}
-    return compare(
-        {key: row for key, row in rows.items() if key not in either},
-        {key: row for row in actual if (key := _key(row, key_fields)) not in either},
-        [name for name in record.__struct_fields__ if name not in key_fields],
-        kind,
-        len(either),
-    )
+    return compare_last(expected, actual, SignalStatistics, STATISTICS_KEY, "signal statistic")
 
 
 def compare_distinct(expected: Sequence[Row], actual: Iterable[Row]) -> Comparison:
@@ -316,10 +296,6 @@ def shortfalls(truth: Truth, alerts: Sequence[Row], others: Mapping[str, Compari
 
 def _repeated(rows: Iterable[Row], counts: Mapping[str, int]) -> list[Row]:
     return list({row["alert_id"]: row for row in rows if counts[row["alert_id"]] > 1}.values())
-
-
-def _key(row: Row, names: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in names)
 
 
 def _alert(row: Row) -> str:

@@ -29,6 +29,9 @@ from spark_jobs.storage.dead_letters import reporting_jobs
 from tests.support import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+SHORT_FAILOVER = yaml.safe_load(
+    (ROOT / "tests" / "containers" / "failover.yml").read_text(encoding="utf-8")
+)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
 DEFAULT = {name: service for name, service in SERVICES.items() if not service.get("profiles")}
@@ -142,9 +145,16 @@ def test_a_jvm_without_the_second_compiler_has_room_for_the_code_of_all_jobs() -
     assert [text for text in limited if "ReservedCodeCacheSize=160m" not in text] == []
 
 
-def test_the_micro_batches_are_interpreted_as_in_the_demo() -> None:
-    wanted = {f"--conf={name}={value}" for name, value in INTERPRETED.items()}
-    assert wanted <= set(SERVICES["micro-batch"]["command"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        SERVICES["micro-batch"]["command"],
+        SHORT_FAILOVER["services"]["cluster-micro-batch"]["command"],
+    ],
+    ids=["default", "short failover"],
+)
+def test_the_micro_batches_are_interpreted_as_in_the_demo(command: list[str]) -> None:
+    assert {f"--conf={name}={value}" for name, value in INTERPRETED.items()} <= set(command)
 
 
 def test_every_named_volume_is_declared_and_used_and_belongs_to_the_images_user() -> None:
