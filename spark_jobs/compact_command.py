@@ -35,6 +35,8 @@ def compact(
     The job archive may run meanwhile. With --every, a compaction that cannot be made is reported,
     and the next one is made nonetheless.
     """
+    if every_ms == 0:
+        raise UserFacingError("--every is longer than 0, such as 1h.")
     if every_ms is None:
         _compact(archive)
     while every_ms is not None:

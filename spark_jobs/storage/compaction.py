@@ -39,7 +39,8 @@ class Compacted:
 def compact(archive: Path) -> Iterator[Compacted]:
     """Compact one topic after the other, and remove the small files that are merged.
 
-    Raises `UserFacingError` when there is no archive, or when another compaction is running.
+    Raises `UserFacingError` when there is no archive, when another compaction is running, and at
+    the end when a topic could not be compacted, because a file is damaged or the disk is full.
     """
     landing = archive / "landing"
     if not landing.is_dir():
@@ -50,10 +51,21 @@ def compact(archive: Path) -> Iterator[Compacted]:
         archive / "compact.lock",
         f"another compaction is running on {archive}: wait until it has finished.",
     ):
+        failed = []
         for topic in sorted(landing.iterdir()):
             log = topic / _LOG
-            if log.is_dir():
-                yield _compact_topic(topic, log, archive / "compacted" / topic.name)
+            if not log.is_dir():
+                continue
+            try:
+                done = _compact_topic(topic, log, archive / "compacted" / topic.name)
+            except (UserFacingError, OSError, ValueError) as error:  # those of Arrow and JSON, too
+                failed.append(f"{topic.name} ({error})")
+            else:
+                yield done
+        if failed:
+            raise UserFacingError(
+                f"not compacted: {'; '.join(failed)}. The archive itself is unchanged."
+            )
 
 
 def committed_files(log: Path) -> list[str]:
@@ -68,7 +80,8 @@ def committed_files(log: Path) -> list[str]:
     )
     files: dict[str, None] = {}
     for number in sorted(number for number in batches if number >= first):
-        version, *lines = batches[number].read_text(encoding="utf-8").splitlines()
+        text = batches[number].read_text(encoding="utf-8")
+        version, *lines = text.splitlines() or ["unknown"]
         if version != "v1":
             raise UserFacingError(
                 f"{batches[number]} is a log of version {version}: only v1 is supported."
@@ -120,8 +133,7 @@ def _merge(file: Path, contained: list[str], parts: list[Path], names: list[str]
     It holds one batch of rows in memory at a time.
     """
     sources = [*([file] if contained else []), *parts]
-    schemas = [pq.read_schema(source).remove_metadata() for source in sources]
-    schema = pa.unify_schemas(schemas, promote_options="permissive")
+    schema = pa.unify_schemas([_schema(source) for source in sources], promote_options="permissive")
     schema = schema.with_metadata({_CONTAINED_FILES: json.dumps([*contained, *names]).encode()})
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f".{NAME}.unfinished")
@@ -134,6 +146,13 @@ def _merge(file: Path, contained: list[str], parts: list[Path], names: list[str]
         os.fsync(written.fileno())
     unfinished.replace(file)
     return records
+
+
+def _schema(file: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(file).remove_metadata()
+    except pa.ArrowInvalid as error:
+        raise UserFacingError(f"{file} is damaged: {error}") from None
 
 
 def _batches(sources: Iterable[Path]) -> Iterator[pa.RecordBatch]:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from events.cli import UserFacingError
 from events.records import RackReading, encode
+from spark_jobs import compact_command
 from spark_jobs.runtime.kafka_io import QueryOptions, write_files
 from spark_jobs.runtime.parsing import parse
 from spark_jobs.runtime.triggers import Trigger
@@ -240,8 +241,8 @@ def test_files_of_a_killed_batch_are_not_read_and_are_removed(archive: Archive) 
 class Landing:
     """A topic's landing folder, written without Spark."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.folder = root, root / "landing" / "rack-readings"
+    def __init__(self, root: Path, topic: str = "rack-readings") -> None:
+        self.root, self.folder = root, root / "landing" / topic
         self.log = self.folder / "_spark_metadata"
         self.log.mkdir(parents=True)
 
@@ -294,6 +295,24 @@ def test_a_log_without_an_entry_is_compacted_without_removing_files(tmp_path: Pa
     first = landing.write(0, 100)
     assert [done.small_files for done in compact(tmp_path)] == [0]
     assert first.exists()
+
+
+def test_a_damaged_file_does_not_keep_other_topics_from_being_compacted(tmp_path: Path) -> None:
+    damaged, whole = Landing(tmp_path, "ad-clicks"), Landing(tmp_path, "user-actions")
+    for topic in (damaged, whole):
+        topic.log_as("0", topic.write(0, 100), 110)
+    broken = next(damaged.folder.rglob("*.parquet"))
+    broken.write_bytes(b"")
+    compacted = compact(tmp_path)
+    assert next(compacted).topic == "user-actions"
+    with pytest.raises(UserFacingError, match=r"^not compacted: ad-clicks \(.*part-0.parquet"):
+        next(compacted)
+    assert broken.exists()
+
+
+def test_an_interval_of_no_length_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserFacingError, match="--every is longer than 0"):
+        compact_command.compact(tmp_path, every_ms=0)
 
 
 def test_a_compaction_killed_before_it_removed_the_small_files_continues(
