@@ -51,6 +51,14 @@ class Settings(JarsSettings):
         description="Serve Prometheus metrics on this port; empty: none.",
     )
 
+    @field_validator("topic_prefix")
+    @classmethod
+    def _names_a_folder(cls, prefix: str) -> str:
+        # Checkpoints of each prefix lie in a folder of its name, and without a prefix in `-`.
+        if prefix in {"-", ".", ".."}:
+            raise ValueError("a prefix is neither -, . nor ..")
+        return prefix
+
     @field_validator("kafka_bootstrap_servers")
     @classmethod
     def _ports_exist(cls, servers: str) -> str:

@@ -63,6 +63,8 @@ def test_the_prefix_precedes_a_topics_name_literally(monkeypatch: pytest.MonkeyP
         ("KAFKA_BOOTSTRAP_SERVERS", "localhost:0"),
         ("TOPIC_PREFIX", "with blank-"),
         ("TOPIC_PREFIX", "a/b"),
+        ("TOPIC_PREFIX", "-"),
+        ("TOPIC_PREFIX", ".."),
         ("TOPIC_PREFIX", "p" * 201),
     ],
 )
