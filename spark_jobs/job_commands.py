@@ -13,7 +13,7 @@ from events.metrics import MetricsPort
 from events.rules import Rules, read_rules
 from spark_jobs.registry import JOBS, QUESTIONS
 from spark_jobs.reporting import with_dead_letters
-from spark_jobs.run_command import ALL_FLAGS, RunCommand, choose_jobs, configure, pairs
+from spark_jobs.run_command import ALL_FLAGS, RunCommand, choose_jobs, configure, pairs, seconds
 from spark_jobs.runtime import cds_archive, runner
 from spark_jobs.runtime.kafka_io import ReadOptions
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
@@ -206,8 +206,8 @@ def run(
     options = runner.RunOptions(
         checkpoint_root=checkpoint_root,
         state_partitions=state_partitions,
-        batch=_interval(batch_seconds),
-        rules_batch=_interval(rules_batch_seconds),
+        batch=_interval("--batch-seconds", batch_seconds),
+        rules_batch=_interval("--rules-batch-seconds", rules_batch_seconds),
         read=ReadOptions(starting_offsets, records_per_batch),
         conf=pairs("--conf", conf or ()),
         progress=progress,
@@ -221,5 +221,5 @@ def run(
         raise typer.Exit(runner.run(jobs_to_run, config, options, log))
 
 
-def _interval(seconds: float | None) -> timedelta | None:
-    return None if seconds is None else timedelta(seconds=seconds)
+def _interval(flag: str, given: float | None) -> timedelta | None:
+    return None if given is None else timedelta(seconds=seconds(flag, given))

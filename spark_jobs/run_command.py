@@ -18,6 +18,8 @@ from spark_jobs.runtime.options import JobOptions, Option, Pairs, RuleOptions, o
 from spark_jobs.runtime.triggers import Trigger
 
 ALL_FLAGS = ("--all-real-time", "--all-micro-batch")
+MOST_SECONDS = 86_400
+"""The longest batch, a day."""
 
 
 def options_by_field(jobs: Iterable[Job]) -> dict[str, list[tuple[Job, Option]]]:
@@ -138,18 +140,20 @@ def _converted(job: Job, option: Option, value: Any) -> Any:
             f"choose {', '.join(others)} or {last}."
         )
     if option.type is float:
-        return _seconds(option.flag, value)
+        return seconds(option.flag, value)
     return value
 
 
-def _seconds(flag: str, text: str) -> float:
-    """Return a number that is not negative; raise `UserFacingError` for another text."""
+def seconds(flag: str, given: str | float) -> float:
+    """Return a number from 0 to a day; raise `UserFacingError` for anything else."""
     try:
-        number = float(text)
+        number = float(given)
     except ValueError:
         number = math.nan
-    if not 0 <= number < math.inf:
-        raise UserFacingError(f"{flag} {text!r} is not a number of seconds.")
+    if not 0 <= number <= MOST_SECONDS:
+        raise UserFacingError(
+            f"{flag} {given} is not a number of seconds from 0 to {MOST_SECONDS}."
+        )
     return number
 
 

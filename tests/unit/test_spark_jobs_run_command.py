@@ -113,6 +113,11 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
         (["deduplicate", "--topic=alerts"], "--topic 'alerts' is not known to deduplicate: choose"),
         (["user_sessions", "--device-gap=phone"], "--device-gap 'phone' is not of the form key="),
         (["ad_attribution", "--first-only", "--join=full"], "--first-only works with --join inner"),
+        (["overheating", "--batch-seconds=inf"], "--batch-seconds inf is not a number of seconds"),
+        (
+            ["archive", "--archive-seconds=1e15"],
+            "--archive-seconds 1e15 is not a number of seconds",
+        ),
         (["user_totals", "--state-retention=forever"], "--state-retention 'forever' is not known"),
         (["heat_death"], "there is no job 'heat_death': choose from rack_temperature, overheating"),
         (["overheating", "--rules=rules.yaml"], "--rules names racks and device types: add their"),
