@@ -60,8 +60,9 @@ def java_options(config: settings.JarsSettings) -> str:
 
 def remove_older(config: settings.JarsSettings) -> None:
     """Remove this environment's archives for another Java or other packages, and abandoned ones."""
+    current = archive_path(config)
     for other in config.jars_dir.glob(f"spark-classes-{_hash(sys.prefix)}-*.jsa"):
-        if other != archive_path(config):
+        if other != current:
             other.unlink(missing_ok=True)
     for scratch in config.jars_dir.glob(f"{SCRATCH_PREFIX}*"):
         with suppress(FileNotFoundError):  # another run has just removed its own

@@ -73,6 +73,7 @@ class Job:
       checkpoint's fingerprint, since other options make old state useless.
     - `state_version` is in the checkpoint's path: raise it when the state, or its meaning, changes.
     - `plans` are by trigger; the first trigger is the job's default.
+    - `needs_inventory`: the job cannot run without `--inventory`.
     - `by_event_time`: the job leaves out records too far in the future.
     - `watermark_policy` decides whether the slower (`min`) or the faster source sets the watermark.
     - `micro_batch_interval` is the least time between the starts of two micro-batches. A job with

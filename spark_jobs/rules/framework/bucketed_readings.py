@@ -104,7 +104,11 @@ class Buckets:
 
 
 def to_bucket_batches(readings: pa.RecordBatch, latest: str | None = None) -> pa.RecordBatch:
-    """Return a row per bucket that has readings: `bucket`, `readings` and `latest`."""
+    """Return a row per bucket that has readings: `bucket`, `readings` and `latest`.
+
+    In: readings of `readings_schema`, and the name of the column whose greatest value becomes
+    `latest`, which is null without one.
+    """
     racks = readings["rack_id"].dictionary_encode()
     rack_buckets = np.array(
         [bucket_of(rack_id) for rack_id in racks.dictionary.to_pylist()], np.int32
@@ -138,7 +142,10 @@ def _parsed_to_bucket_batches(
 def open_batches(
     streams: Iterable[bytes], fallback_rows: Iterable[str], schema: pa.Schema
 ) -> pa.Table:
-    """Return the readings in rows of `bucketed_readings`, whose nulls are left out."""
+    """Return the readings of rows of `Buckets.read` in one table.
+
+    In: the columns `readings` and `fallback_row` of those rows, without nulls.
+    """
     rows = [msgspec.json.decode(text) for text in fallback_rows]
     return pa.concat_tables([*map(from_stream, streams), pa.Table.from_pylist(rows, schema)])
 

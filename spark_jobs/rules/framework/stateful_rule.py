@@ -123,7 +123,7 @@ class StatefulRule(Struct, forbid_unknown_fields=True):
 def decisions(
     rows: DataFrame, key: str, rule: type[StatefulRule], rules: Rules, time_mode: str = "None"
 ) -> DataFrame:
-    """Return a row per decision with the columns of `alerts.alert_record`.
+    """Return a row per decision, with the columns that `to_alert_records` takes.
 
     In: `key`, the subject; `append_ms`, `partition` and `offset`, by which a subject's rows are
     ordered; and what `rule` reads of a row. `time_mode` is the rule's clock: None or
