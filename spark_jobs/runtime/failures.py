@@ -44,7 +44,7 @@ def explain(failure: Exception) -> str:
             "it continues from its checkpoint."
         )
     causes = re.findall(
-        r"^(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", text, flags=re.MULTILINE
+        r"^(?:Caused by: |: )?([\w.$]+(?:Exception|Error): .*)$", text, flags=re.MULTILINE
     )
     cause = causes[-1] if causes else text.partition("\n")[0] or repr(failure)
     if _has(cause, _UNWRITABLE):

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -22,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from broker.topics import partition_counts
 from events.cli import UserFacingError
 from events.driver_status import PROGRAM, DriverStatus
+from events.files import writing
 from events.metrics import StatusCollector, serve_metrics
 from events.settings import Settings
 from events.status_file import Process, StatusWriter, own_file, remove_superseded
@@ -136,14 +137,15 @@ def run(
         StatusWriter(status_file, recorder.snapshot, log),
         TopicWatch(servers, watched, recorder.on_topics, recorder.on_no_answer),
     ):
+        handlers: list[BatchHandler] = [recorder.on_progress, batches.on_progress]
+        if options.progress:
+            with writing(f"the progress file {options.progress}", "correct --progress"):
+                handlers.append(ProgressFile(options.progress).append)
         log("starting Spark ...")
         conf = (OBJECT_STORE_CONFIG if "://" in options.checkpoint_root else {}) | dict(
             options.conf
         )
         spark = new_session(settings, slots, state_partitions, conf, options.java_options)
-        handlers: list[BatchHandler] = [recorder.on_progress, batches.on_progress]
-        if options.progress:
-            handlers.append(ProgressFile(options.progress).append)
         supervisor = Supervisor(recorder, partial(_missing_topics, settings), options.restarts, log)
         try:
             BatchListener(handlers).add_to(spark)
@@ -151,7 +153,9 @@ def run(
                 for number, group in enumerate(_by_urgency(stage)):
                     if number:
                         supervisor.watch(_until_all_work(supervisor, group, received))
-                    for configured in group if not received else ():
+                    for configured in group:
+                        if received:
+                            break
                         _start_and_log(spark, supervisor, configured, settings, options, log)
                 supervisor.watch(lambda: bool(received))
                 if received:
@@ -281,8 +285,8 @@ def _start_and_log(
             supervisor.start(prepared)
     except ConnectionError:
         raise  # the JVM has ended
-    except (PySparkException, OSError) as error:
-        # Spark or the disk refuses an option.
+    except (PySparkException, Py4JJavaError, OSError) as error:
+        # Spark, the file system of the checkpoints or the disk refuses an option.
         name = configured.job.name
         raise UserFacingError(f"{name} did not start: {explain(error)}") from None
     log(f"{configured.job.name} ({configured.trigger}): {configured.flow}")

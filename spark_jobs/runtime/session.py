@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from events.cli import UserFacingError
+from events.files import writing
 from events.settings import Settings
 from jars.fetch import jar_paths
 
@@ -136,7 +137,9 @@ def new_session(
     ):  # not started by spark-submit, which names the master itself
         builder = builder.master(f"local[{slots}]").config("spark.python.daemon.module", DAEMON)
     log = settings.rackstream_home / "spark.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    with writing(f"Spark's log {log}", "correct RACKSTREAM_HOME or the folder's owner"):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.open("ab").close()
     try:
         with redirected(2, log):  # its messages help with bugs; they are not for users
             return builder.config(map={**config, **(extra or {})}).getOrCreate()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -142,7 +142,7 @@ class Supervisor:
         self._take_note_of_start(one.prepared)
         try:
             one.query = one.prepared.start()
-        except PySparkException as failure:
+        except (PySparkException, Py4JJavaError) as failure:
             self._on_failure(one, failure)
             return
         self._log(f"{one.prepared.name} runs again")

@@ -45,6 +45,12 @@ from spark_jobs.runtime.failures import explain, is_permanent, names_a_missing_t
             "Caused by: java.lang.ArithmeticException: / by zero\n\tat a.B.c(B.scala:3)",
             "java.lang.ArithmeticException: / by zero",
         ),
+        (
+            "An error occurred while calling o57.start.\n"
+            ": org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme: s4\n"
+            "\tat a.B.c(B.java:1)",
+            "org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme: s4",
+        ),
         ("something new\nwith details", "something new"),
     ],
 )

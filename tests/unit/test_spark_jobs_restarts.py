@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
 from events.cli import UserFacingError
@@ -58,6 +59,7 @@ class Bench:
         self.now_s = 0.0
         self.lines: list[str] = []
         self.started: list[Query] = []
+        self.refusals: list[Exception] = []
         self.at: dict[float, Callable[[], None]] = {}
         self.recorder = StatusRecorder(
             Process("spark_jobs", "", ""), "broker:9092", ["a"], "", lambda: int(1000 * self.now_s)
@@ -81,6 +83,8 @@ class Bench:
         """Start a query."""
 
         def start() -> Any:
+            if self.refusals:
+                raise self.refusals.pop()
             self.started.append(Query(name))
             return self.started[-1]
 
@@ -117,6 +121,32 @@ def test_a_failed_query_is_started_again_and_the_others_go_on() -> None:
     a, b = on.recorder.snapshot().queries
     assert (a.active, a.restarts, a.last_error) == (True, 1, "no luck.")
     assert (b.active, b.restarts, b.last_error) == (True, 0, None)
+
+
+class JavaError(Py4JJavaError):  # type: ignore[misc] # py4j has no types
+    """An exception of the JVM that PySpark has no class for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return f"An error occurred while calling o57.start.\n: {self._text}\n\tat a.B.c(B.java:1)"
+
+
+def test_a_restart_that_java_refuses_counts_as_a_failure_and_is_tried_again() -> None:
+    on = Bench()
+    on.start("a")
+    on.start("b")
+    on.refusals = [JavaError("java.io.IOException: the store is away")]
+    on.at[20.0] = lambda: on.running("a").end("no luck.")
+    on.watch(until_s=30.0)
+    assert [query.name for query in on.started] == ["a", "b", "a"]
+    assert on.running("b").isActive
+    assert on.lines == [
+        "a failed and is started again now: no luck.",
+        "a failed and is started again in 1 s: java.io.IOException: the store is away",
+        "a runs again",
+    ]
 
 
 def test_batches_work_when_each_query_has_ended_a_batch() -> None:

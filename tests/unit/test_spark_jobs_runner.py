@@ -390,6 +390,40 @@ def test_a_deferred_job_waits_for_a_batch_of_each_query_but_not_for_ever(
     assert is_over()
 
 
+def test_after_a_signal_no_further_job_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+
+    def prepare(_spark: Any, one: ConfiguredJob, *_: Any) -> list[Any]:
+        started.append(one.job.name)
+        signal.raise_signal(signal.SIGTERM)
+        return []
+
+    settings = Settings()
+    counts = {settings.topic(topic): topic.partitions for topic in ALL}
+    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
+    monkeypatch.setattr(runner, "new_session", Mock())
+    monkeypatch.setattr(runner, "prepare", prepare)
+    monkeypatch.setattr(BatchListener, "add_to", Mock())
+    jobs = [configured("weak_signal"), configured("overheating")]
+    assert runner.run(jobs, settings, RunOptions(), lambda _: None) == 0
+    assert started == ["weak_signal"]
+
+
+def test_a_progress_file_that_cannot_be_written_is_named_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = Settings()
+    counts = {settings.topic(topic): topic.partitions for topic in ALL}
+    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
+    monkeypatch.setattr(runner, "new_session", Mock(side_effect=StartReachedError))
+    with pytest.raises(
+        UserFacingError, match=r"progress file .* cannot be written \(Is a directory"
+    ):
+        runner.run(
+            [configured("weak_signal")], settings, RunOptions(progress=tmp_path), lambda _: None
+        )
+
+
 class Session:
     """A session whose JVM answers or has ended."""
 
