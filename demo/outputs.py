@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
+from alerting.decoding import SourceRecord, decode_alert
 from alerting.store import Counts, read_alerts, read_counts
 from demo.clickstream import TOPICS
 from demo.comparison import Row
 from demo.verdict import Actual
-from events.records import Alert
 from events.settings import Settings
 from events.times import now_ms
 from events.topics import (
@@ -89,7 +89,7 @@ class Outputs:
             name = self._names[part.topic]
             for record in records:
                 if name == ALERTS.name:
-                    if _is_alert(record.value):
+                    if _is_alert(record):
                         self._alert_records.append(
                             (record.timestamp, record.partition, record.offset, record.value)
                         )
@@ -180,11 +180,11 @@ class Outputs:
         ]
 
 
-def _is_alert(value: bytes | None) -> bool:
+def _is_alert(record: SourceRecord) -> bool:
     """Tell whether a record of the topic is an alert; alerting counts those that are not."""
     try:
-        msgspec.json.decode(value or b"", type=Alert)
-    except msgspec.DecodeError:
+        decode_alert(record, seen_time="")
+    except ValueError:
         return False
     return True
 

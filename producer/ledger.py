@@ -208,7 +208,7 @@ def _read_start(file: Path) -> Start:
 def _read(file: Path, kind: type[Content]) -> Content:
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UserFacingError(f"the ledger's file {file} cannot be read: {error}.") from None
 
 

@@ -136,7 +136,7 @@ def load(folder: Path) -> SavedRun:
         raise UserFacingError(
             f"{folder} holds no load run: create one with python -m loadtest run PLAN."
         ) from None
-    except (msgspec.DecodeError, OSError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
         raise UserFacingError(
             f"the load run in {folder} cannot be read ({error}): run it again."
         ) from None

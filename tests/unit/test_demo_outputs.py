@@ -69,10 +69,22 @@ def test_what_is_no_alert_is_left_out_and_an_incident_has_its_last_record(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = Settings()
+    alert = json.dumps(FIRST).encode()
+    no_alerts = [
+        b"null",
+        b'"no alert"',
+        b"{}",
+        b"7",
+        alert.replace(b"Rack 1", b"Rack \xff"),
+        alert.replace(b"{", b'{"unknown": "\xff", ', 1),
+        alert.replace(b"{", b'{"unknown": ' + b"[" * 10_000 + b"]" * 10_000 + b", ", 1),
+    ]
     incidents = [("a", 1), ("b", 1), ("a", 2), ("b", None)]
-    unread: dict[str, list[tuple[str, object]]] = {
-        ALERTS.name: [("key", FIRST), ("key", None), ("key", "no alert"), ("key", {}), ("key", 7)],
-        INCIDENTS.name: [(key, n and {"number": n}) for key, n in incidents],
+    unread: dict[str, list[tuple[str, bytes | None]]] = {
+        ALERTS.name: [("key", value) for value in (alert, None, *no_alerts)],
+        INCIDENTS.name: [
+            (key, None if n is None else b'{"number": %d}' % n) for key, n in incidents
+        ],
     }
 
     class Consumer(AlertsConsumer):
@@ -86,7 +98,7 @@ def test_what_is_no_alert_is_left_out_and_an_incident_has_its_last_record(
                         partition=0,
                         offset=offset,
                         key=key.encode(),
-                        value=None if value is None else json.dumps(value).encode(),
+                        value=value,
                     )
                     for offset, (key, value) in enumerate(records)
                 ]

@@ -256,9 +256,10 @@ def test_an_incomplete_run_says_so_and_shows_its_points(tmp_path: Path) -> None:
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserFacingError, match="holds no load run: create one with"):
         write_report(tmp_path)
-    (tmp_path / RUN).write_text("{", encoding="utf-8")
-    with pytest.raises(UserFacingError, match="cannot be read"):
-        write_report(tmp_path)
+    for damaged in (b"{", b'{"name": "\xff"}'):
+        (tmp_path / RUN).write_bytes(damaged)
+        with pytest.raises(UserFacingError, match="cannot be read"):
+            write_report(tmp_path)
 
 
 class FakeMachine:

@@ -191,17 +191,18 @@ def test_rows_reach_the_disk_before_the_run_ends(tmp_path: Path) -> None:
     ("change", "sentence"),
     [
         (lambda text: text[:-20], "cannot be read: "),
+        (lambda text: text.replace('"run_id":"', '"run_id":"\xff'), "cannot be read: "),
         (lambda text: text.replace('"format_version":1', '"format_version":9'), "has format 9, "),
         (lambda text: text.replace('"seed":1', '"seed":2'), "is of another version"),
     ],
-    ids=["cut off", "another format", "drawn otherwise"],
+    ids=["cut off", "not UTF-8", "another format", "drawn otherwise"],
 )
 def test_a_ledger_that_cannot_be_read_is_named(
     tmp_path: Path, change: Callable[[str], str], sentence: str
 ) -> None:
     (stream, *_) = write_run(tmp_path, T0)
     file = tmp_path / f"{stream.plan.run_id}.json"
-    file.write_text(change(file.read_text()))
+    file.write_text(change(file.read_text()), encoding="latin-1")
     with pytest.raises(UserFacingError, match=sentence):
         read_runs(tmp_path)
 
