@@ -24,7 +24,7 @@ from jars.fetch import jar_paths
 from jars.java import java
 from loadtest import commands, topics
 from loadtest.measure import artifacts
-from loadtest.measure.collect import consumer
+from loadtest.measure.collect import consumer, idle_consumer, partitions
 from loadtest.measure.gates import Findings, gates
 from loadtest.measure.result import RESULT, PointResult, Process, save
 from loadtest.measure.sampler import Sampler, mean_and_max
@@ -187,13 +187,11 @@ class ProducerBenchmark:
 
 def topic_extent(servers: str, topic: str) -> tuple[int, int, int]:
     """Return a topic's number of records, and its first and last append time (epoch ms)."""
-    reader = consumer(servers, [topic])
+    reader = idle_consumer(servers)
     try:
         stored, times = 0, []
-        for part in reader.assignment():
-            _, end = reader.get_watermark_offsets(
-                TopicPartition(topic, part.partition), timeout=WAIT_S
-            )
+        for part in partitions(reader, [topic]):
+            _, end = reader.get_watermark_offsets(part, timeout=WAIT_S)
             stored += end
             times += [_append_ms(reader, topic, part.partition, at) for at in (0, end - 1) if end]
     finally:

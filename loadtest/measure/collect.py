@@ -87,15 +87,23 @@ def read_outputs(path: Path) -> Iterator[Output]:
 
 def consumer(servers: str, topics: Sequence[str]) -> Consumer:
     """Return a consumer of the topics from the earliest offset, tuned for low latency."""
-    reader = Consumer({
+    reader = idle_consumer(servers)
+    reader.assign(partitions(reader, topics))
+    return reader
+
+
+def idle_consumer(servers: str) -> Consumer:
+    """Return such a consumer without partitions: it fetches nothing, and can ask for offsets."""
+    return Consumer({
         "bootstrap.servers": servers, "group.id": "loadtest", "enable.auto.commit": False,
         "fetch.wait.max.ms": 5, "fetch.queue.backoff.ms": 5,
     })  # fmt: skip
+
+
+def partitions(reader: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
+    """Return the partitions of the topics, each at its first offset."""
     found = reader.list_topics(timeout=10).topics
-    reader.assign(
-        [TopicPartition(topic, part, 0) for topic in topics for part in found[topic].partitions]
-    )
-    return reader
+    return [TopicPartition(topic, part, 0) for topic in topics for part in found[topic].partitions]
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Event, Thread
 
 import psutil
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 
-from loadtest.measure.collect import consumer
+from loadtest.measure.collect import idle_consumer, partitions
 from loadtest.measure.lag import Series
 
 INTERVAL_S = 0.5
@@ -36,7 +36,9 @@ class Sampler:
         """The last known number of records in the output topics."""
         self._sinks = frozenset(sinks)
         self._programs, self._done = programs, Event()
-        self._reader = consumer(servers, [*topics, *sinks])
+        # A consumer with partitions would fetch their records beside the measured jobs.
+        self._reader = idle_consumer(servers)
+        self._partitions = partitions(self._reader, [*topics, *sinks])
         self._spent: dict[int, float] = {}
         self._at, self._busy_s = time.time(), _busy_s()
         self._thread = Thread(target=self._watch, name="sampler", daemon=True)
@@ -85,10 +87,8 @@ class Sampler:
 
     def _ends(self) -> dict[str, int]:
         ends: dict[str, int] = {}
-        for part in self._reader.assignment():
-            _, end = self._reader.get_watermark_offsets(
-                TopicPartition(part.topic, part.partition), timeout=5
-            )
+        for part in self._partitions:
+            _, end = self._reader.get_watermark_offsets(part, timeout=5)
             ends[part.topic] = ends.get(part.topic, 0) + end
         return ends
 

@@ -3,26 +3,29 @@
 import shutil
 import subprocess
 import sys
+import time
 from array import array
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from subprocess import PIPE
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka import TopicPartition
 
 from demo.comparison import Comparison
 from events.topics import ALERTS, DEAD_LETTERS
 from loadtest.machine import describe
-from loadtest.measure import collect, throughput
+from loadtest.measure import collect, sampler, throughput
 from loadtest.measure.analysis import RawData, analyse, decode
 from loadtest.measure.collect import Output
 from loadtest.measure.inputs import Inputs
 from loadtest.measure.latency import percentiles
 from loadtest.measure.latency_attribution import trigger_keys
-from loadtest.measure.sampler import max_jobs_mib, mean_and_max, process_tree_usage
+from loadtest.measure.sampler import Sampler, max_jobs_mib, mean_and_max, process_tree_usage
 from loadtest.plan import Gates, Point, PointSettings, Trigger
 from loadtest.resources import Resources, estimate, shortage
 
@@ -341,6 +344,47 @@ def test_the_jobs_memory_is_the_highest_of_all_their_processes_at_one_moment() -
     ]
     assert max_jobs_mib(rows, 1.0, 3.0) == 1000
     assert max_jobs_mib(rows[4:5], 1.0, 3.0) is None
+
+
+def test_topic_sizes_are_sampled_without_fetching_a_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = {("in", 0): 3, ("in", 1): 4, ("out", 0): 2}
+    assigned: list[TopicPartition] = []
+
+    class Broker:
+        """A consumer fetches what it is assigned, also when nobody polls it."""
+
+        def __init__(self, _: object) -> None: ...
+
+        def list_topics(self, timeout: float) -> object:
+            """Return the partitions of all topics."""
+            topics = {
+                name: SimpleNamespace(partitions=[part for topic, part in sizes if topic == name])
+                for name in ("in", "out", "of another run")
+            }
+            return SimpleNamespace(topics=topics, timeout=timeout)
+
+        def assign(self, parts: list[TopicPartition]) -> None:
+            assigned.extend(parts)
+
+        def assignment(self) -> list[TopicPartition]:
+            return assigned
+
+        def get_watermark_offsets(self, part: TopicPartition, timeout: float) -> tuple[int, int]:
+            assert timeout
+            return 0, sizes[part.topic, part.partition]
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(collect, "Consumer", Broker)
+    monkeypatch.setattr(sampler, "INTERVAL_S", 0.01)
+    deadline = time.monotonic() + 30
+    with Sampler({}, "", ["in"], ["out"]) as sampling:
+        while not sampling.topic_sizes and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert (sampling.ends, sampling.output_count) == ({"in": 7}, 2)
+    assert assigned == []
 
 
 @pytest.mark.skipif(
