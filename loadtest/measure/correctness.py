@@ -16,21 +16,13 @@ from demo.verdict import (
 from events.topics import ALERTS, DEAD_LETTERS, RACK_TEMPERATURE, SIGNAL_STATISTICS
 from loadtest.plan import PointSettings
 from spark_jobs.registry import JOBS
+from spark_jobs.runtime.options import options_of
 
 Row = Mapping[str, Any]
 _ONLY_CLOSED = ("session", "unclicked impressions")
 """Outputs that come only after flush records."""
-_RESULT_CHANGING = (
-    "--window",
-    "--slide",
-    "--watermark",
-    "--output-mode",
-    "--group-by",
-    "--gap",
-    "--join",
-    "--first-only",
-)
-"""Options that change a job's results, so that the truth no longer applies."""
+_WITH_TRUTH = {ALERTS, RACK_TEMPERATURE, SIGNAL_STATISTICS, *TOPICS.values()}
+"""The topics whose records the truth predicts, beside the dead letters."""
 
 
 def compare_outputs(
@@ -41,13 +33,24 @@ def compare_outputs(
     Whatever their options, jobs must write the dead letters of the truth, or none with
     `--no-dead-letters`. Engines other than Spark must write none.
     """
-    changed = any(option.startswith(_RESULT_CHANGING) for option in settings.options)
-    compared = {} if changed else _results(settings, truth, seen)
+    compared = {} if _changes_results(settings) else _results(settings, truth, seen)
     expected = truth.get("dead-letter", ()) if settings.reports else ()
     reported = seen[DEAD_LETTERS.name]
     if compared or expected or reported:
         compared["dead letters"] = compare_dead_letters(expected, reported)
     return compared
+
+
+def _changes_results(settings: PointSettings) -> bool:
+    """Tell whether an option changes what a job computes, so that the truth no longer applies."""
+    compared = [JOBS[name] for name in settings.jobs if JOBS[name].sink in _WITH_TRUTH]
+    changing = {
+        option.flag
+        for job in compared
+        for option in options_of(job.options)
+        if not option.is_deployment_setting
+    }
+    return any(text.partition("=")[0] in changing for text in settings.options)
 
 
 def _results(

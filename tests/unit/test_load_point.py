@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -179,6 +180,41 @@ def test_jobs_that_report_no_dead_letters_must_not_write_any(
     rows, _, _ = REPORTED[name]
     found = compare_outputs(settings, TRUTH, {"alerts": [], "dead-letters": rows})["dead letters"]
     assert (found.expected, found.missing, found.passed) == (0, [], name == "none")
+
+
+@pytest.mark.parametrize(
+    ("job", "option"),
+    [
+        ("rack_temperature", "--window=10 seconds"),
+        ("rack_temperature", "--output-mode=append"),
+        ("user_totals", "--state-retention=ttl"),
+        ("user_sessions", "--device-gap=phone=10 minutes"),
+        ("ad_attribution", "--first-only"),
+        ("ad_attribution", "--impressions-watermark=1 minute"),
+        ("ad_attribution", "--clicks-watermark=1 minute"),
+    ],
+)
+def test_results_are_not_compared_where_an_option_changes_them(job: str, option: str) -> None:
+    plan = Plan(jobs=(job,), trigger="micro-batch", flush=True)
+    seen: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    assert compare_outputs(plan, {}, seen)
+    assert not compare_outputs(replace(plan, options=(option,)), {}, seen)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "option"),
+    [
+        (("overheating",), "--records-per-batch=1000"),
+        (("overheating",), "--rules=rules.yaml"),
+        (("signal_statistics",), "--statistics-seconds=5"),
+        (("overheating", "dead_letters"), "--topic=rack-readings"),
+    ],
+)
+def test_results_are_compared_where_an_option_leaves_them_as_they_are(
+    jobs: tuple[str, ...], option: str
+) -> None:
+    plan = Plan(jobs=jobs, trigger="micro-batch", options=(option,))
+    assert compare_outputs(plan, {}, defaultdict(list))
 
 
 @pytest.mark.parametrize(("options", "outputs"), [((), 3), ((NO_DEAD_LETTERS,), 1)])
