@@ -17,6 +17,7 @@ from demo.ledger_truth import read_ledger_truth
 from demo.outputs import Outputs
 from demo.verdict import Truth, compare_outputs
 from events import settings
+from events.cli import UserFacingError
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.inventory import read_inventory
 from events.rules import Rules, read_rules
@@ -82,15 +83,25 @@ def verdict_command(
 
 
 def _wait_for_archive(check: ArchiveCheck, wait_s: float) -> Comparison:
-    """Return the comparison when all is archived, or when nothing has been for so long."""
-    compared, changed_at = check.compare(), time.monotonic()
-    while not compared.passed and time.monotonic() - changed_at < wait_s:
+    """Return the comparison when all is archived, or when nothing has been for so long.
+
+    Raises `UserFacingError` when after that time a file that the archive lists is not there.
+    """
+    compared, changed_at = None, time.monotonic()
+    while True:
+        try:
+            latest = check.compare()
+        except FileNotFoundError as error:
+            # A compaction may have merged and removed the file since it was listed.
+            if time.monotonic() - changed_at >= wait_s:
+                raise UserFacingError(f"the archive lacks a file that it lists: {error}.") from None
+        else:
+            if compared is None or latest.actual != compared.actual:
+                changed_at = time.monotonic()
+            compared = latest
+            if compared.passed or time.monotonic() - changed_at >= wait_s:
+                return compared
         time.sleep(ARCHIVE_POLL_S)
-        latest = check.compare()
-        if latest.actual != compared.actual:
-            changed_at = time.monotonic()
-        compared = latest
-    return compared
 
 
 def _wait_for(outputs: Outputs, truth: Truth, wait_s: float) -> None:

@@ -1,15 +1,20 @@
 """The archive's row of the verdict: files as the file sink and the compaction leave them."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from demo.archived import ArchiveReader, compare_archive, place_of
+from demo import verdict_command
+from demo.archived import ArchiveCheck, ArchiveReader, compare_archive, place_of
 from demo.comparison import Comparison
+from demo.verdict_command import _wait_for_archive
+from events.cli import UserFacingError
 
 HOUR = "date=2026-11-24/hour=12"
 TOPIC = "rack-readings"
@@ -113,3 +118,30 @@ def test_records_that_retention_has_removed_may_be_archived_and_of_compacted_top
     assert compare_archive({"incidents": {0: range(4)}}, read, {}).missing == [
         "record 3 of partition 0 of incidents is not archived"
     ]
+
+
+class Checks(ArchiveCheck):
+    """A check whose comparisons are given; the last one comes again and again."""
+
+    def __init__(self, *results: Comparison | FileNotFoundError) -> None:
+        self._results = list(results)
+
+    def compare(self) -> Comparison:
+        """Return or raise the next result."""
+        result = self._results.pop(0) if len(self._results) > 1 else self._results[0]
+        if isinstance(result, FileNotFoundError):
+            raise result
+        return result
+
+
+def test_a_file_that_a_compaction_removes_meanwhile_is_looked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verdict_command, "ARCHIVE_POLL_S", 0.01)
+    removed = FileNotFoundError("no small.parquet")
+    partly, all_there = Comparison(2, 1, ["one"], []), Comparison(2, 2, [], [])
+    assert _wait_for_archive(Checks(removed, partly, removed, all_there), 30) == all_there
+    assert _wait_for_archive(Checks(partly), 0.05) == partly
+    sentence = re.escape("the archive lacks a file that it lists: no small.parquet.")
+    with pytest.raises(UserFacingError, match=f"^{sentence}$"):
+        _wait_for_archive(Checks(removed), 0.05)
