@@ -182,6 +182,22 @@ def test_jobs_that_report_no_dead_letters_must_not_write_any(
     assert (found.expected, found.missing, found.passed) == (0, [], name == "none")
 
 
+def test_of_rows_that_are_written_again_the_last_one_counts() -> None:
+    total = {"user_id": "u", "event_time": "x", "amount_total": 5.0, "purchase_count": 1}
+    alert = {"alert_id": "a", "rule": "rack-overheating", "subject": "r", "state": "WARNING"}
+    plan = Plan(jobs=("overheating", "user_totals"), trigger="micro-batch")
+    truth: dict[str, list[dict[str, Any]]] = {"alert": [alert], "total": [total]}
+    seen: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    seen["alerts"] = [{**alert, "event_time": "x"}] * 2
+    seen["user-totals"] = [{**total, "purchase_count": 2}, total]
+    found = compare_outputs(plan, truth, seen)
+    assert {name: (each.actual, each.passed) for name, each in found.items()} == {
+        "alerts": (1, True),
+        "user totals": (1, True),
+        "dead letters": (0, True),
+    }
+
+
 @pytest.mark.parametrize(
     ("job", "option"),
     [
