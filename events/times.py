@@ -1,5 +1,6 @@
 """Moments as epoch milliseconds and as the contract's text; durations as Spark's intervals."""
 
+import re
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,13 @@ _INTERVAL_UNITS = (
     (timedelta(minutes=1), "minute"),
     (timedelta(seconds=1), "second"),
 )
+_UNITS_MS = {
+    "millisecond": 1,
+    "second": 1000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+}
 
 
 def now_ms() -> int:
@@ -43,3 +51,11 @@ def to_interval(duration: timedelta) -> str:
         if count and not rest:
             return f"{count} {name}" if count == 1 else f"{count} {name}s"
     return f"{duration_ms(duration)} milliseconds"
+
+
+def interval_ms(text: str) -> int:
+    """Return a Spark interval such as `10 minutes` in ms; raise `ValueError` for another form."""
+    found = re.fullmatch(r"\s*(\d+)\s+([a-z]+?)s?\s*", text)
+    if found is None or found.group(2) not in _UNITS_MS:
+        raise ValueError(f"{text!r} is not of the form '10 minutes'")
+    return int(found.group(1)) * _UNITS_MS[found.group(2)]

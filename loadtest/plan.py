@@ -4,7 +4,6 @@ A point is one run of one variant at one rate. Variants run in alternating order
 the machine over time do not fall on one of them.
 """
 
-import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from events.cli import UserFacingError
+from events.times import interval_ms
 from events.topics import Topic
 from events.yaml_files import line_of, read_yaml
 from loadtest.container import Service
@@ -39,7 +39,6 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$"
 """The form of names that become part of folder names."""
 INTERVALS = ("--window", "--slide", "--watermark", "--gap")
 NO_DEAD_LETTERS = "--no-dead-letters"
-INTERVAL = re.compile(r"^\d+ (millisecond|second|minute|hour|day)s?$")
 
 
 _SENT = {kind.topic for kinds in STREAM_PLANS.values() for kind in kinds}
@@ -353,8 +352,11 @@ def _problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
         yield "kill_at", "a catch-up (count) is killed once"
     for text in settings.options:
         name, _, value = text.partition("=")
-        if name in INTERVALS and not INTERVAL.match(value):
-            yield "options", f"{text!r} is not of the form {name}=10 minutes"
+        if name in INTERVALS:
+            try:
+                interval_ms(value)
+            except ValueError:
+                yield "options", f"{text!r} is not of the form {name}=10 minutes"
     try:
         check_together(settings.faults, settings.streams)
     except UserFacingError as error:

@@ -4,13 +4,12 @@ A closed window is due at its end plus the watermark's delay, a silence when it 
 as the rule says. What passes until a consumer has the output is the job's latency.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from events.catalog import SILENT_SENSOR
 from events.constants import WATERMARK, WINDOW, WINDOW_SLIDE
-from events.times import to_interval, to_ms
+from events.times import interval_ms, to_interval, to_ms
 from events.topics import (
     ACTION_COUNTS,
     ALERTS,
@@ -21,7 +20,6 @@ from events.topics import (
 from loadtest.plan import PointSettings
 
 _WINDOW_TOPICS = {topic.name for topic in (RACK_TEMPERATURE, ACTION_COUNTS, SIGNAL_STATISTICS)}
-_UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 
 
 class WindowDeadlines:
@@ -61,11 +59,3 @@ def option(settings: PointSettings, name: str, default: str) -> str:
         if text.startswith(f"--{name}="):
             return text.partition("=")[2]
     return default
-
-
-def interval_ms(text: str) -> int:
-    """Return a Spark interval such as `10 minutes` in ms; raise `ValueError` for another form."""
-    found = re.fullmatch(r"\s*(\d+)\s+([a-z]+?)s?\s*", text)
-    if found is None or found.group(2) not in _UNITS:
-        raise ValueError(f"{text!r} is not of the form '10 minutes'")
-    return int(found.group(1)) * _UNITS[found.group(2)]

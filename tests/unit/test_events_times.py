@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.times import duration_ms, now_ms, to_interval, to_ms, to_text
+from events.times import duration_ms, interval_ms, now_ms, to_interval, to_ms, to_text
 
 FIRST_MS = to_ms("0001-01-01T00:00:00.000Z")
 LAST_MS = to_ms("9999-12-31T23:59:59.999Z")
@@ -71,3 +71,22 @@ def test_a_duration_is_an_interval_in_its_largest_whole_unit() -> None:
     }
     assert [to_interval(duration) for duration in durations.values()] == list(durations)
     assert duration_ms(timedelta(seconds=1.5)) == 1500
+
+
+def test_an_interval_is_read_in_milliseconds_and_another_form_is_refused() -> None:
+    intervals = {
+        "10 minutes": 600_000,
+        "1 second": 1000,
+        "3 hours": 3 * 3_600_000,
+        "2 days": 48 * 3_600_000,
+        "1500 milliseconds": 1500,
+    }
+    assert [interval_ms(text) for text in intervals] == list(intervals.values())
+    for text in ("", "ten minutes", "10", "10 fortnights"):
+        with pytest.raises(ValueError, match=f"^{text!r} is not of the form '10 minutes'$"):
+            interval_ms(text)
+
+
+@given(st.integers(0, 10**12))
+def test_a_duration_survives_conversion_to_an_interval_and_back(ms: int) -> None:
+    assert interval_ms(to_interval(timedelta(milliseconds=ms))) == ms

@@ -1,9 +1,7 @@
 """The records that trigger an output, and the deadlines of outputs that time triggers."""
 
-import pytest
-
 from loadtest.measure.latency_attribution import TriggerRecords, WindowCounter, trigger_keys
-from loadtest.measure.window_deadlines import WindowDeadlines, interval_ms, windows_of
+from loadtest.measure.window_deadlines import WindowDeadlines, windows_of
 from loadtest.plan import PointSettings
 from tests.builders import action, click, impression, reading
 
@@ -106,13 +104,6 @@ def test_with_a_time_scale_or_a_flush_there_are_no_deadlines() -> None:
         assert sessions.emits_on_close("user-sessions", {})
         assert sessions.deadline_ms("user-sessions", {"session_end": T0}) is None
     assert not sessions.emits_on_close("rack-temperature", {})
-
-
-def test_spark_intervals_are_parsed_and_another_form_is_refused() -> None:
-    texts = ("10 minutes", "1 second", "3 hours", "2 days")
-    assert [interval_ms(text) for text in texts] == [600_000, 1000, 3 * HOUR, 48 * HOUR]
-    with pytest.raises(ValueError, match="ten minutes"):
-        interval_ms("ten minutes")
 
 
 def test_windows_have_the_jobs_defaults_unless_the_plan_changes_them() -> None:
