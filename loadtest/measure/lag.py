@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from events.times import to_ms
+from spark_jobs.runtime.status_recorder import reached as reached_by_topic
 
 Series = list[tuple[float, float]]
 """Times in epoch seconds, with the lag in records at each."""
@@ -40,21 +41,14 @@ def end_ms(batch: Mapping[str, Any]) -> int:
 
 def reached(batch: Mapping[str, Any]) -> int:
     """Return the sum of a batch's end offsets over all topics and partitions."""
-    return sum(_reached(batch).values())
+    return sum(reached_by_topic(batch).values())
 
 
 def unread(batch: Mapping[str, Any], ends: Mapping[str, int]) -> int:
     """Return how many records of its topics a batch has not read; `ends` are the topics' sizes."""
-    return sum(max(0, ends.get(topic, 0) - count) for topic, count in _reached(batch).items())
-
-
-def _reached(batch: Mapping[str, Any]) -> dict[str, int]:
-    ends = [
-        source["endOffset"]
-        for source in batch["sources"]
-        if isinstance(source.get("endOffset"), dict)
-    ]
-    return {topic: sum(map(int, parts.values())) for end in ends for topic, parts in end.items()}
+    return sum(
+        max(0, ends.get(topic, 0) - count) for topic, count in reached_by_topic(batch).items()
+    )
 
 
 def output_lag(seen: Sequence[tuple[float, float]], rate: float) -> Series:
