@@ -37,7 +37,11 @@ class Archived:
 
 
 class ArchiveReader:
-    """Reads an archive again and again; a file that it knows is not read twice."""
+    """Reads an archive again and again; a file that it knows is not read twice.
+
+    It shares no code with the compaction, which it checks: a mistake there in which files count
+    must not be repeated here.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
