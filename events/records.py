@@ -194,7 +194,7 @@ class Evidence(Struct, kw_only=True, omit_defaults=True):
 class Alert(Struct, kw_only=True):
     """One change of state of one subject under one rule; its `alert_id` is deterministic."""
 
-    alert_id: str
+    alert_id: Id
     rule: RuleName
     subject: Id
     site_id: Id

@@ -249,3 +249,10 @@ def test_texts_are_cut_so_that_a_record_is_never_too_large(
     topic.publish()
     assert len(topic.record().summary) == len(topic.record().acknowledged_by or "") == MAX_TEXT
     assert len(topic.held[RACK_1]) < 1_000_000
+
+
+def test_an_id_may_be_any_text(sim: AlertingSimulation, topic: Topic) -> None:
+    for number, alert_id in enumerate(("x\0y", "", "'", "\n", "🔥" * 64)):
+        sim.alert(f"rack-{number}", alert_id=alert_id)
+        assert topic.publish() == [f"rack-overheating|rack-{number}".encode()]
+    assert topic.held == sim.expected_topic()
