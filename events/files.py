@@ -2,7 +2,7 @@
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from events.cli import UserFacingError
@@ -19,9 +19,30 @@ def replace_file(file: Path, content: bytes) -> None:
 
 
 @contextmanager
-def exclusive_lock(lock: Path, sentence: str) -> Iterator[None]:
-    """Hold a lock file; raise `UserFacingError` with the sentence when another process has it."""
-    with lock.open("w") as file:
+def writing(called: str, advice: str) -> Iterator[None]:
+    """Turn an `OSError` while something is written into a `UserFacingError`.
+
+    `called` is in sentences what is written, `advice` what to do when it cannot be.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserFacingError(
+            f"{called} cannot be written ({error.strerror or error}): {advice}."
+        ) from None
+
+
+@contextmanager
+def exclusive_lock(
+    lock: Path, sentence: str, advice: str = "correct its folder's owner, or choose another folder"
+) -> Iterator[None]:
+    """Hold a lock file; raise `UserFacingError` with the sentence when another process has it.
+
+    `advice` says what to do when the file cannot be written.
+    """
+    with ExitStack() as opened:
+        with writing(f"the lock file {lock}", advice):
+            file = opened.enter_context(lock.open("w"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

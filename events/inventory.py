@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from events.cli import UserFacingError
+from events.files import writing
 from events.records import InventoryRack, encode
 
 
@@ -36,6 +37,9 @@ def read_inventory(path: Path) -> list[InventoryRack]:
 
 
 def write_inventory(path: Path, racks: Iterable[InventoryRack]) -> None:
-    """Write the racks, one JSON object per line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(encode(rack) + b"\n" for rack in racks))
+    """Write the racks, one JSON object per line; raise `UserFacingError` when that fails."""
+    lines = b"".join(encode(rack) + b"\n" for rack in racks)
+    advice = "correct --inventory, its folder's owner, or make room on its disk"
+    with writing(f"the inventory {path}", advice):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(lines)

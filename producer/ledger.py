@@ -19,8 +19,8 @@ sent. The rows take 40 bytes per record, a fifth of what the topic takes.
 import time
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +28,7 @@ import msgspec
 import numpy as np
 
 from events.cli import UserFacingError
-from events.files import replace_file
+from events.files import replace_file, writing
 from events.records import encode
 from events.topics import Topic
 from producer.expected.topic_contents import AcknowledgedRecords, PublishedStream
@@ -94,7 +94,7 @@ class Ledger:
             plan.topic: _Rows(folder / f"{streams.run_id}.{plan.topic.name}.rows")
             for plan in streams.plans
         }
-        with _writable(folder):
+        with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             replace_file(folder / f"{streams.run_id}.json", msgspec.json.encode(start) + b"\n")
 
@@ -127,22 +127,16 @@ class Ledger:
             if stream.flush_append_ms is not None and stream.flush_place is not None
         }
         end = End(summary=dict(summary), flushes=flushes)
-        with _writable(self._folder):
+        with _writing(self._folder):
             replace_file(
                 self._folder / f"{self._run_id}.end.json", msgspec.json.encode(end) + b"\n"
             )
 
 
-@contextmanager
-def _writable(folder: Path) -> Iterator[None]:
+def _writing(folder: Path) -> AbstractContextManager[None]:
     """Raise `UserFacingError` when the folder cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise UserFacingError(
-            f"the ledger {folder} cannot be written ({error.strerror}): "
-            "correct --ledger, the folder's owner, or make room on its disk."
-        ) from None
+    advice = "correct --ledger, the folder's owner, or make room on its disk"
+    return writing(f"the ledger {folder}", advice)
 
 
 class _Rows:
@@ -156,7 +150,7 @@ class _Rows:
 
     def write(self) -> None:
         if self._waiting:
-            with _writable(self._file.parent), self._file.open("ab") as file:
+            with _writing(self._file.parent), self._file.open("ab") as file:
                 file.write(self._waiting.tobytes())
             del self._waiting[:]
 

@@ -26,7 +26,7 @@ from events.times import now_ms, to_text
 from events.topics import Topic
 from producer.expected.rack_alerts import DEFAULT_RULES, AlertSelection
 from producer.expected.topic_contents import PublishedStream
-from producer.expected.truth import write_truth
+from producer.expected.truth import check_writable, write_truth
 from producer.ledger import Ledger
 from producer.metrics import STATUS_METRICS
 from producer.pacing.pacer import ScheduleLag, send_on_schedule
@@ -87,6 +87,8 @@ def run(
     lost_signal_watermark_s: float = LOST_SIGNAL_WATERMARK.total_seconds(),
 ) -> Outcome:
     """Publish a scenario's records to the broker of the settings, until its end or a signal."""
+    if truth:
+        check_writable(truth)
     if linger_ms is None:
         linger_ms = MAX_RATE_LINGER_MS if scenario.rate == "max" else PACED_LINGER_MS
     publisher = Publisher(

@@ -8,6 +8,7 @@ only in the windows that count them and in the silence after them, both marked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 
 from events.constants import CLICKS_WATERMARK, FLEET_SCOPE, IMPRESSIONS_WATERMARK, WATERMARK
+from events.files import writing
 from events.records import DeadLetterReason, RackReading
 from events.times import duration_ms, to_ms, to_text
 from producer.expected.oracles import clickstream
@@ -35,17 +37,36 @@ def write_truth(
     summary: Mapping[str, Any],
     selection: AlertSelection | None = None,
 ) -> None:
-    """Write the truth of a run; its first line, the summary, counts the lines of each kind."""
+    """Write the truth of a run; its first line, the summary, counts the lines of each kind.
+
+    Raises `UserFacingError` when the file cannot be written.
+    """
     kinds = truth_rows([TopicContents([stream]) for stream in published], selection)
     names = {kind: kind.replace("-", "_") + "s" for kind in kinds}
     encoder = msgspec.json.Encoder(decimal_format="number")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        counts = {names[kind]: len(rows) for kind, rows in kinds.items()}
-        file.write(encoder.encode({"kind": "summary", **summary, **counts}) + b"\n")
-        for kind, rows in kinds.items():
-            for row in rows:
-                file.write(encoder.encode({"kind": kind, **row}) + b"\n")
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            counts = {names[kind]: len(rows) for kind, rows in kinds.items()}
+            file.write(encoder.encode({"kind": "summary", **summary, **counts}) + b"\n")
+            for kind, rows in kinds.items():
+                for row in rows:
+                    file.write(encoder.encode({"kind": kind, **row}) + b"\n")
+
+
+def check_writable(path: Path) -> None:
+    """Make the truth's folder; raise `UserFacingError` if the truth cannot be written."""
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        path.open("ab").close()
+        if is_new:
+            path.unlink()  # an empty file is no truth
+
+
+def _writing(path: Path) -> AbstractContextManager[None]:
+    advice = "correct --truth, its folder's owner, or make room on its disk"
+    return writing(f"the truth {path}", advice)
 
 
 def truth_rows(

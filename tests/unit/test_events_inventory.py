@@ -61,3 +61,10 @@ def test_a_missing_file_is_named_with_the_option_to_check(tmp_path: Path) -> Non
         UserFacingError, match=r"nowhere.jsonl cannot be read \(No such file .*check --inventory"
     ):
         read_inventory(tmp_path / "nowhere.jsonl")
+
+
+def test_a_file_that_cannot_be_written_is_named_with_the_option_to_correct(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserFacingError, match=r"inventory .* cannot be written \(Is a dir.*correct --inventory"
+    ):
+        write_inventory(tmp_path, [HOT_RACK])

@@ -14,6 +14,7 @@ from events import catalog
 from events.cli import UserFacingError
 from events.records import RackReading
 from events.rules import LostSignal, Overheating, Rules, SilentSensor, WeakSignal
+from events.settings import Settings
 from events.times import to_ms
 from producer.expected.oracles.lost_signal import lost_signal_alerts
 from producer.expected.oracles.overheating import overheating_alerts
@@ -24,13 +25,15 @@ from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
 from producer.expected.rack_alerts import READING_RULES, AlertSelection, parse_rule_names
 from producer.expected.topic_contents import AcknowledgedRecords, PublishedStream, TopicContents
-from producer.expected.truth import truth_rows, write_truth
+from producer.expected.truth import check_writable, truth_rows, write_truth
 from producer.pacing.schedule import make_schedule
-from producer.scenario import load_scenario, parse_fault
+from producer.run import run
+from producer.scenario import Scenario, load_scenario, parse_fault
 from producer.streams.reading_plan import ReadingPlan
 from producer.streams.stream_plan import FaultFlag
 from producer.world.racks import make_world
 from tests.builders import T0, reading
+from tests.support import free_port
 from tests.unit.clickstream import batch_rows, decoded
 
 PARTITIONS = 3
@@ -456,3 +459,20 @@ def test_alerts_of_takes_comma_separated_rules_that_follow_from_readings() -> No
             parse_rule_names(text)
         errors[text] = str(error.value)
     assert errors == {text: f"--alerts-of {text}: {reason}" for text, reason in refused.items()}
+
+
+def test_a_truth_that_cannot_be_written_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    config = Settings(_env_file=None, kafka_bootstrap_servers=f"localhost:{free_port()}")
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "file" / "truth.jsonl"):
+        with pytest.raises(UserFacingError, match=r"truth .* cannot be written .*correct --truth"):
+            run(config, Scenario(), truth=path)
+
+
+def test_the_check_of_a_truth_leaves_the_files_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "truth.jsonl"
+    check_writable(path)
+    assert not path.exists()
+    path.write_bytes(b"of an earlier run")
+    check_writable(path)
+    assert path.read_bytes() == b"of an earlier run"
