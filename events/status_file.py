@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Generic, NamedTuple, Self, TypeVar
@@ -150,7 +151,11 @@ def find_statuses(
     The program `*` is any program.
     """
     found = Found[Status]([], [])
-    for file in sorted(status_folder(home).glob(f"{program}-{host or '*'}-*.json")):
+    wanted = f"{program}-{host or '*'}"
+    for file in sorted(status_folder(home).glob(f"{wanted}-*.json")):
+        # What remains is the process's number, not the rest of the name of another host.
+        if not fnmatchcase(file.stem.rpartition("-")[0], wanted):
+            continue
         try:
             found.statuses.append(read_status(file, kind))
         except UserFacingError as error:

@@ -94,6 +94,19 @@ def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     assert [one.pid for one in of_a.statuses] == [2]
 
 
+def test_a_host_is_not_taken_for_another_whose_name_begins_with_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "status"
+    write_status(folder / "alerting-web-7.json", status(pid=7))
+    write_status(folder / "alerting-web-2-8.json", status(pid=8))
+    (folder / "alerting-web-2-9.json").write_text("{", encoding="utf-8")
+    found = find_statuses(tmp_path, "alerting", ProgramStatus, host="web")
+    assert ([one.pid for one in found.statuses], found.unreadable) == ([7], [])
+    other = find_statuses(tmp_path, "alerting", ProgramStatus, host="web-2")
+    assert ([one.pid for one in other.statuses], len(other.unreadable)) == ([8], 1)
+    of_all = find_statuses(tmp_path, "*", ProgramStatus)
+    assert sorted(one.pid for one in of_all.statuses) == [7, 8]
+
+
 def test_without_the_folder_there_is_no_status(tmp_path: Path) -> None:
     assert find_statuses(tmp_path, "spark_jobs", ProgramStatus) == ([], [])
 
