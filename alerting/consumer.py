@@ -94,7 +94,7 @@ def run(
                 if reader.refresh_if_due():
                     status.broker_answers(True)
                 batch = reader.poll()
-                caught_up = caught_up or reader.has_read_backlog()
+                has_read_backlog = caught_up or reader.has_read_backlog()
                 if batch:
                     reader.refresh_if_due()
                 elif idle and reader.at_end():
@@ -116,6 +116,8 @@ def run(
                 for new in _ingest(batch, store, log_file, counts, report):
                     on_alert(new)
                 last_record = time.monotonic()
+            # Only now: an error above drops the batch, which may resolve an incident.
+            caught_up = has_read_backlog
     return counts
 
 
