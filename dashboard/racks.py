@@ -1,5 +1,6 @@
 """The racks: the newest reading of each by `sequence`, its history, and its open rules."""
 
+import math
 from array import array
 from collections.abc import Iterable
 
@@ -39,7 +40,8 @@ class Rack:
     __slots__ = ("history", "last_ms", "place", "sequence", "version", "view")
 
     def __init__(self, view: RackView) -> None:
-        self.view, self.version, self.sequence = view, 0, -1
+        self.view, self.version = view, 0
+        self.sequence: float = -math.inf  # a gateway may count from any number
         self.history, self.place, self.last_ms = array("d"), 0, 0
 
     def remember(self, time_ms: int, temperature_c: float, signal: float) -> None:

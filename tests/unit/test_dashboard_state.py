@@ -151,6 +151,12 @@ def test_the_newest_reading_is_that_with_the_highest_sequence() -> None:
     assert (only.temperature_c, only.event_time_ms) == (73.0, T0 + 3000)
 
 
+def test_a_rack_whose_sequence_is_negative_is_shown() -> None:
+    state = new_state("rack-0001")
+    state.apply(RACK_READINGS.name, [received(reading(-7, 71.0)), received(reading(-9, 72.0))])
+    assert changed_racks(state.update_since(0, T0)) == {"rack-0001": (71.0, "NORMAL", [])}
+
+
 def test_a_rack_without_inventory_has_the_threshold_of_the_contract() -> None:
     state = new_state("rack-0001")
     records = [received(reading(1, 70.0, name)) for name in ("rack-0001", "rack-x")]
