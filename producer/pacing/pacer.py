@@ -71,6 +71,7 @@ def send_on_schedule(
                 lag.now_s = max(behind)
                 lag.max_s = max(lag.max_s, lag.now_s)
             elif paced:
+                lag.now_s = 0.0
                 nexts = (
                     float(b.due_s[p])
                     for p, b in zip(positions, batches, strict=True)

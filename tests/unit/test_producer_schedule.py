@@ -86,6 +86,24 @@ def test_after_a_pause_the_producer_catches_up_with_its_schedule() -> None:
     assert lag.now_s < 0.001
 
 
+def test_a_producer_is_not_behind_while_nothing_is_due() -> None:
+    clock, lags = Clock(), []
+
+    def send(batch: Batch, position: int, _: int) -> None:
+        clock.now_s += 1.5 if batch.slots[position] == 0 else 0.0
+
+    def idle(lag: ScheduleLag) -> bool:
+        lags.append((clock.now_s, lag.now_s))
+        return True
+
+    send_on_schedule(
+        [batches(3, 3)], send, paced=True, since_start=clock, sleep=clock.sleep, idle=idle
+    )
+    sent_late = next(place for place, (_, lag_s) in enumerate(lags) if lag_s == 0.5)
+    waiting = [lag_s for at_s, lag_s in lags[sent_late + 1 :] if at_s < 2.0]
+    assert waiting and not any(waiting)
+
+
 def test_a_stop_takes_effect_long_before_the_next_record() -> None:
     clock, sent = Clock(), []
     send_on_schedule(
