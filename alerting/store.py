@@ -5,7 +5,6 @@ notices, offsets and the length of the log file change together or not at all, s
 moment leaves a consistent state.
 """
 
-import fcntl
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -26,6 +25,7 @@ from alerting.incidents.state import NotificationTiming, RecordPosition
 from alerting.notifications import outbox
 from alerting.notifications.notice import Notice
 from events.cli import UserFacingError
+from events.files import exclusive_lock
 from events.times import to_ms
 
 
@@ -65,18 +65,19 @@ class Store:
         with ExitStack() as opened:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                lock = opened.enter_context(path.with_name(path.name + ".lock").open("w"))
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                opened.enter_context(
+                    exclusive_lock(
+                        path.with_name(path.name + ".lock"),
+                        f"another alerting process writes to the database {path}: stop it, or "
+                        "choose another with --database.",
+                        "choose another database with --database",
+                    )
+                )
                 # isolation_level=None: only `transaction` begins and ends transactions.
                 self._db = opened.enter_context(
                     closing(sqlite3.connect(path, isolation_level=None, timeout=30))
                 )
                 self._prepare()
-            except BlockingIOError:
-                raise UserFacingError(
-                    f"another alerting process writes to the database {path}: stop it, or choose "
-                    "another with --database."
-                ) from None
             except (OSError, sqlite3.Error) as error:
                 raise UserFacingError(
                     f"the database {path} cannot be used ({error}): choose another with --database."

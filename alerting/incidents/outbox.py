@@ -85,7 +85,7 @@ def is_topic_known(db: sqlite3.Connection, topic_id: str) -> bool:
 def begin_topic(
     db: sqlite3.Connection, topic: str, topic_id: str, present: Collection[Key]
 ) -> None:
-    """Mark everything for a topic that is not known, in one transaction.
+    """Mark everything for a topic that is not known; call it inside a transaction.
 
     `present` are the keys that another database has left in the topic. Those that this one does not
     know are removed from it.

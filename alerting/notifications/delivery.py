@@ -9,7 +9,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -89,8 +89,7 @@ class DeliveryThreads:
 
     def _deliver(self, channel: Channel) -> None:
         try:
-            with ExitStack() as opened:
-                outbox = opened.enter_context(closing(Outbox(self._database, channel.name)))
+            with closing(Outbox(self._database, channel.name)) as outbox:
                 worker = DeliveryWorker(
                     channel,
                     outbox,

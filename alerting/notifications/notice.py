@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from events.records import Instant, Severity
 NoticeKind = Literal[
     "escalated", "firing", "flapping", "reminder", "resolved", "resolved_unnotified"
 ]
-"""Why an incident is in a notice.
+"""Why an incident is in a notice, the most urgent first.
 
 - `escalated`: its severity is higher than in the last notification.
 - `flapping`: it changes too often to notify people of each change.
@@ -21,14 +21,7 @@ NoticeKind = Literal[
 - `resolved_unnotified`: it began and ended before people were notified.
 """
 
-KINDS: tuple[NoticeKind, ...] = (
-    "escalated",
-    "firing",
-    "flapping",
-    "reminder",
-    "resolved",
-    "resolved_unnotified",
-)
+KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
 """All kinds, the most urgent first."""
 
 OPEN_KINDS: frozenset[NoticeKind] = frozenset(("firing", "escalated", "flapping", "reminder"))

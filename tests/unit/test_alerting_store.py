@@ -158,6 +158,12 @@ def test_two_processes_cannot_share_a_database(tmp_path: Path) -> None:
         pass
 
 
+def test_a_database_that_cannot_be_locked_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "db.lock").mkdir()
+    with pytest.raises(UserFacingError, match=r"cannot be written .* with --database\.$"):
+        Store(tmp_path / "db")
+
+
 def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "db").write_text("text that is longer than the header of a database\n" * 100)
     with pytest.raises(UserFacingError, match="cannot be used"):
