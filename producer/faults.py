@@ -20,11 +20,13 @@ from producer.world.racks import World
 
 WATERMARK_S = WATERMARK.total_seconds()
 """How late a record may be in event time and must still count: the watermark of the jobs."""
-MAX_DELAY_S = WATERMARK_S - 20
-"""How much faults may delay a record that must count; the rest allows for others in its batch."""
+DELAY_MARGIN_S = 20
+"""How much of a watermark is left for the other records in a batch."""
+MAX_DELAY_S = WATERMARK_S - DELAY_MARGIN_S
+"""How much faults may delay a record that must count."""
 IMPRESSIONS_WATERMARK_S = IMPRESSIONS_WATERMARK.total_seconds()
 """The same for a run of clicks only: the join's shorter watermark, that of impressions."""
-MAX_CLICKS_DELAY_S = IMPRESSIONS_WATERMARK_S - 20
+MAX_CLICKS_DELAY_S = IMPRESSIONS_WATERMARK_S - DELAY_MARGIN_S
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Seconds = Annotated[float, Meta(ge=0)]

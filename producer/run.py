@@ -120,6 +120,8 @@ def run(
         )
 
     streams = StreamSet(scenario.streams, world, schedule_from_now(), scenario.faults)
+    for plan in streams.plans:
+        plan.check_delays()
     selection = AlertSelection(
         alerts_of,
         read_rules(rules, list(scenario.inventory(world))) if rules else Rules(),

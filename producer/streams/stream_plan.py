@@ -17,9 +17,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from events.cli import UserFacingError
 from events.records import Event
 from events.topics import Topic
 from producer.faults import (
+    DELAY_MARGIN_S,
     WATERMARK_S,
     AnyFault,
     Duplicate,
@@ -118,6 +120,25 @@ class StreamPlan(ABC):
     @abstractmethod
     def flush_record(self, event_ms: int) -> tuple[str, Event]:
         """Return key and record of an event that only moves the watermark."""
+
+    def check_delays(self) -> None:
+        """Raise `UserFacingError` if out-of-order could delay a record past the watermark."""
+        if self._out_of_order is None:
+            return
+        places = self._out_of_order.places
+        slots = int(self._displacement(np.array([places], dtype=np.int64))[0])
+        if self.schedule.count is not None:
+            slots = min(slots, self.schedule.count)  # `_within` sends it at the end of the run
+        late_s = slots / self.schedule.event_time_rate
+        if self._duplicate:
+            late_s += self._duplicate.max_s
+        if late_s > self.watermark_s - DELAY_MARGIN_S:
+            raise UserFacingError(
+                f"with {places} places of the fault out-of-order a record of {self.topic.name} "
+                f"could be {late_s:,.0f} s late, beyond the watermark of {self.watermark_s:,.0f} s "
+                f"less {DELAY_MARGIN_S} s: lower places"
+                f"{', or max_s of duplicate' if self._duplicate else ''}."
+            )
 
     def flags(self, numbers: Ints) -> FaultFlags:
         """Return what the faults do to the events with these numbers, without `COPY`."""

@@ -3,14 +3,19 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from events.cli import UserFacingError
+from events.settings import Settings
 from producer.faults import Duplicate, Late, Overheating
 from producer.pacing.schedule import make_schedule
+from producer.run import run
 from producer.scenario import HISTORY_S, Scenario, load_scenario, parse_fault
+from producer.streams.stream_set import StreamSet, clock_rate
+from tests.builders import T0
 
 SCENARIOS = Path(__file__).parents[2] / "producer" / "scenarios"
 
@@ -127,10 +132,71 @@ def test_faults_that_exclude_each_other_are_refused() -> None:
     load_scenario(None, {}, ["overheating=1", "overheating=1,start_s=50"])
 
 
+class NoBroker:
+    """Publishes nothing, and has every topic."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def check_topic(self, topic: str) -> None:
+        """Do nothing."""
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> str:
+    """Return the sentence with which a run of a scenario is refused before it sends anything."""
+    monkeypatch.setattr("producer.run.Publisher", NoBroker)
+    with pytest.raises(UserFacingError) as refused:
+        run(Settings(_env_file=None), scenario)
+    return str(refused.value)
+
+
+def test_places_beyond_the_watermark_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    beyond = load_scenario(None, {"streams": ["actions"]}, ["out-of-order=0.05,places=25"])
+    assert refusal(monkeypatch, beyond) == (
+        "with 25 places of the fault out-of-order a record of user-actions could be 750 s late, "
+        "beyond the watermark of 600 s less 20 s: lower places."
+    )
+    with_copies = load_scenario(
+        None, {"rate": 1.0}, ["out-of-order=0.05,places=14", "duplicate=0.01,max_s=30"]
+    )
+    assert refusal(monkeypatch, with_copies) == (
+        "with 14 places of the fault out-of-order a record of rack-readings could be 591 s late, "
+        "beyond the watermark of 600 s less 20 s: lower places, or max_s of duplicate."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "places"),
+    [
+        ({"streams": ["actions"]}, 19),
+        ({"streams": ["clicks"]}, 1000),
+        ({"rate": 1.0}, 14),
+        ({"rate": 1.0, "count": 500}, 1000),  # the run ends before
+    ],
+)
+def test_places_within_the_watermark_are_accepted(options: dict[str, Any], places: int) -> None:
+    check_delays(load_scenario(None, options, [f"out-of-order=0.05,places={places}"]))
+
+
+def check_delays(scenario: Scenario) -> None:
+    """Check the plans of a scenario, as a run does."""
+    schedule = make_schedule(
+        rate=scenario.paced_rate,
+        clock_rate=clock_rate(scenario.streams, scenario.racks),
+        now_ms=T0,
+        duration_s=scenario.duration or 3600.0,
+        count=scenario.count,
+        time_scale=scenario.time_scale,
+    )
+    world = scenario.make_world()
+    for plan in StreamSet(scenario.streams, world, schedule, scenario.faults).plans:
+        plan.check_delays()
+
+
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_included_scenarios_are_valid(path: Path) -> None:
     scenario = load_scenario(path, {}, [])
     assert scenario.description
+    check_delays(scenario)
 
 
 def test_no_two_scenarios_have_the_same_seed() -> None:
