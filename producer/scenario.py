@@ -20,7 +20,8 @@ from producer.world.racks import MAX_RACKS, World, make_world
 HISTORY_S = 60.0
 """How long it takes to send a history, however many hours it has."""
 
-Rate = Annotated[float, Meta(gt=0)] | Literal["max"]
+Rate = Annotated[float, Meta(gt=0, le=1e9)] | Literal["max"]
+"""Events per second. The bound refuses infinity; the rate of a history may be in the millions."""
 
 
 class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
