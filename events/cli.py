@@ -29,13 +29,20 @@ def new_app(help_text: str) -> typer.Typer:
 def run(app: typer.Typer, program: str) -> None:
     """Run the command line and exit.
 
-    Exit status: 1 with one sentence on a `UserFacingError`, 2 on wrong usage, 130 on Ctrl-C.
+    Exit status: 1 with one sentence on a `UserFacingError`, 2 on wrong usage, as an argument that
+    is not UTF-8 where only text will do, and 130 on Ctrl-C.
     """
     try:
         app(prog_name=f"python -m {program}")
     except UserFacingError as error:
         print(f"{program}: {error}", file=sys.stderr)  # noqa: T201 - this is the place that prints errors
         sys.exit(1)
+    except UnicodeEncodeError as error:
+        # Python keeps the bytes of such an argument as surrogates, which a path may have.
+        if not any(error.object in argument for argument in sys.argv[1:]):
+            raise
+        print(f"{program}: {error.object!r} is not UTF-8: correct that argument.", file=sys.stderr)  # noqa: T201 - as above
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -39,6 +39,20 @@ def test_an_invalid_duration_or_rule_is_wrong_usage() -> None:
         assert done.returncode == 2 and "Traceback" not in done.stderr
 
 
+def test_an_argument_that_is_not_utf_8_is_wrong_usage(tmp_path: Path) -> None:
+    with Store(tmp_path / "\udcff"):
+        pass
+    database = f"--database={tmp_path}/\udcff"
+    for arguments, named in (
+        (["silence", "--rule=lost-signal", "--subject=\udcff", "--for=1h"], "\\udcff"),
+        (["show", database, "\udcfe"], "\\udcfe"),
+    ):
+        done = run("alerting", *arguments)
+        assert done.returncode == 2
+        assert done.stderr == f"alerting: '{named}' is not UTF-8: correct that argument.\n"
+    assert run("alerting", "list", database).stdout == "No open incidents.\n"
+
+
 def test_the_database_is_a_setting_that_the_option_overrides(tmp_path: Path) -> None:
     with Store(tmp_path / "db"):
         pass
