@@ -22,7 +22,7 @@ def replace_file(file: Path, content: bytes) -> None:
 def writing(called: str, advice: str) -> Iterator[None]:
     """Turn an `OSError` while something is written into a `UserFacingError`.
 
-    `called` is in sentences what is written, `advice` what to do when it cannot be.
+    `called` names what is written, such as `the ledger x/y`. `advice` says what to do.
     """
     try:
         yield
