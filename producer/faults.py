@@ -29,8 +29,9 @@ IMPRESSIONS_WATERMARK_S = IMPRESSIONS_WATERMARK.total_seconds()
 MAX_CLICKS_DELAY_S = IMPRESSIONS_WATERMARK_S - DELAY_MARGIN_S
 
 Share = Annotated[float, Meta(gt=0, le=1)]
-Seconds = Annotated[float, Meta(ge=0)]
-PositiveSeconds = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+PositiveSeconds = Annotated[float, Meta(gt=0, le=1e9)]
+"""The bound, thirty years, refuses infinity."""
 
 
 class Fault(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True, tag_field="fault"):

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from events.cli import UserFacingError
 from events.records import InventoryRack
 from events.yaml_files import read_yaml, split_error
-from producer.faults import FAULT_TYPES, AnyFault, RackFault, check_together
+from producer.faults import FAULT_TYPES, AnyFault, PositiveSeconds, RackFault, check_together
 from producer.pacing.shape import AnyShape
 from producer.streams.stream_set import Stream, readings_per_second
 from producer.world.racks import MAX_RACKS, World, make_world
@@ -32,10 +32,10 @@ class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     racks: Annotated[int, Meta(ge=1, le=MAX_RACKS)] = 40
     sites: Annotated[int, Meta(ge=1, le=1000)] | None = None
     rate: Rate = 100.0
-    duration: Annotated[float, Meta(gt=0)] | None = None
+    duration: PositiveSeconds | None = None
     count: Annotated[int, Meta(ge=1)] | None = None
     seed: int = 1
-    time_scale: Annotated[float, Meta(gt=0)] = 1.0
+    time_scale: Annotated[float, Meta(gt=0, le=1e9)] = 1.0
     shape: AnyShape | None = None
     faults: tuple[AnyFault, ...] = ()
 

@@ -55,6 +55,7 @@ WRONG_FILES = [
     ("rate: 10\nracks: 0\n", r"line 2 of .*\(racks\): Expected `int` >= 1"),
     ("racks: 5\nrade: 10\n", r"line 2 of .*unknown field `rade`"),
     ("rate: .inf\n", r"line 1 of .*\(rate\): Expected `float` <= 1000000000"),
+    ("duration: .inf\n", r"line 1 of .*\(duration\): Expected `float` <= 1000000000"),
     ("rate: quick\n", r"line 1 of .*\(rate\): Invalid enum value 'quick'"),
     ("streams: [clocks]\n", r"line 1 of .*\(streams\[0\]\): Invalid enum value 'clocks'"),
     ("streams: []\n", r"line 1 of .*\(streams\): Expected `array` of length >= 1"),
