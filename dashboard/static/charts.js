@@ -111,13 +111,17 @@ function drawLabel(canvas, x, height, text) {
   canvas.append(svg('text', { class: 'tick', x, y: height - 5, 'text-anchor': 'middle' }, text));
 }
 
-/** Return an SVG path through points; it breaks where time jumps by more than `gap`. */
+/**
+ * Return an SVG path through points; it breaks where time jumps by more than `gap`.
+ *
+ * Each part begins with a line of no length, so that a point alone is drawn as a dot.
+ */
 function pathOf(points, x, y, gap) {
   let previous = null;
   let path = '';
   for (const [at, value] of points) {
     const jumps = previous === null || at - previous > gap;
-    path += `${jumps ? 'M' : 'L'}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+    path += `${jumps ? 'M' : 'L'}${x(at).toFixed(1)} ${y(value).toFixed(1)}${jumps ? 'h0' : ''}`;
     previous = at;
   }
   return path;

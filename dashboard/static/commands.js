@@ -36,6 +36,7 @@ export async function sendCommand(incident, command, fields, changed) {
     const { rule, subject } = incident;
     await postJson('/api/commands', { command, rule, subject, ...fields });
   } catch (error) {
+    if (notices.get(key) !== notice) return; // a later command has taken its place
     notices.set(key, { ...notice, pending: false, failed: true, text: error.message });
     changed();
   }

@@ -13,6 +13,8 @@ import {
 
 const TILES_PER_FRAME = 100;
 const DENSE_ABOVE = 160;
+/** Three times the animation of `.flash` in floor.css. */
+const FLASH_MS = 1500;
 const natural = new Intl.Collator('en', { numeric: true });
 
 const tiles = new Map();
@@ -87,8 +89,9 @@ function widenScale() {
   setShown(byId('legend'), true);
 }
 
-/** Insert the tiles of new racks in the order of sites and racks. */
+/** Insert the tiles of racks that are new, or at another site, in the order of sites and racks. */
 function addNewTiles() {
+  const focused = document.activeElement?.dataset?.rack;
   const added = [];
   for (const rackId of waiting) {
     const rack = store.racks.get(rackId);
@@ -98,7 +101,12 @@ function addNewTiles() {
     added.push(rack);
   }
   if (added.length === 0) return;
-  for (const rack of added) placeTile(createTile(rack));
+  for (const rack of added) {
+    const tile = createTile(rack);
+    placeTile(tile);
+    waiting.add(rack.rack_id);
+    if (rack.rack_id === focused) tile.node.focus();
+  }
   setShown(byId('plan-empty'), false);
   if (current === null) makeCurrent(tiles.get(added[0].rack_id));
   dense = tiles.size > DENSE_ABOVE;
@@ -227,9 +235,10 @@ function stateText(rack, words, stale, handled) {
   return parts.join(', ');
 }
 
+/** Let a tile flash. A tile that the filter hides has no animation, whose end could be awaited. */
 function flash(node) {
   node.classList.add('flash');
-  node.addEventListener('animationend', () => node.classList.remove('flash'), { once: true });
+  setTimeout(() => node.classList.remove('flash'), FLASH_MS);
 }
 
 function updateSites() {

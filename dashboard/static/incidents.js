@@ -24,6 +24,8 @@ let lastPointerMove = -Infinity;
 let lastAnnounced = -Infinity;
 const announced = new Map();
 let newlyOpened = 0;
+/** Whether the first snapshot was counted; a later one follows a lost connection. */
+let hasStarted = false;
 
 /** Prepare the list; `open(rackId)` opens a rack, `redraw()` asks for the next frame. */
 export function initIncidents(theStore, open, redraw) {
@@ -111,15 +113,19 @@ function showCounts(open, resolved) {
 
 /** Count the incidents that opened since the last announcement; those at the start are not new. */
 function countNew(changes) {
+  if (changes.everything) {
+    for (const key of announced.keys()) if (!store.incidents.has(key)) announced.delete(key);
+  }
   for (const key of changes.everything ? store.incidents.keys() : changes.incidents) {
     const incident = store.incidents.get(key);
     if (!incident || !isOpen(incident)) {
       announced.delete(key);
     } else if (announced.get(key) !== incident.alert_id) {
       announced.set(key, incident.alert_id);
-      if (!changes.everything) newlyOpened++;
+      if (hasStarted) newlyOpened++;
     }
   }
+  hasStarted ||= store.received;
 }
 
 function announce() {

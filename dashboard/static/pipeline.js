@@ -66,9 +66,10 @@ function showFigures(data) {
 function showQueries(list) {
   setShown(queries.region, list.length > 0);
   setShown(byId('queries-empty'), list.length === 0);
+  const running = list.filter((query) => query.active).length;
   const stopped = list.filter((query) => !query.active && !query.finished).length;
   setText(byId('queries-facts'), list.length === 0 ? ''
-    : `${list.length - stopped} running${stopped > 0 ? `, ${stopped} not running` : ''}`);
+    : `${running} running${stopped > 0 ? `, ${stopped} not running` : ''}`);
   syncList(queries.body, list, (query) => `${query.host}|${query.job}|${query.name}`,
     createQuery, updateQuery);
 }

@@ -17,6 +17,8 @@ const MOST_READINGS = 600;
 /** The server keeps a reading of a rack at most this often. */
 const READING_INTERVAL_MS = 1000;
 const GAP_MS = 5000;
+/** A reading whose clock is further ahead is not drawn; the server keeps it out of the history. */
+const FUTURE_MS = 5 * 60_000;
 const wide = matchMedia('(min-width: 1100px)');
 
 let store;
@@ -174,7 +176,8 @@ export function updateRack(changes) {
   const words = (rack.rules ?? []).map(ruleWord).join(', ');
   setText(state.lastElementChild, rack.state === 'WARNING' ? `WARNING: ${words}` : 'NORMAL');
   const last = readings.at(-1);
-  if (last && rack.event_time_ms >= last[0] + READING_INTERVAL_MS) {
+  const isFuture = rack.event_time_ms > rack.append_time_ms + FUTURE_MS;
+  if (last && !isFuture && rack.event_time_ms >= last[0] + READING_INTERVAL_MS) {
     readings.push([rack.event_time_ms, rack.temperature_c]);
     if (readings.length > MOST_READINGS) readings.shift();
     showTemperatures(rack);

@@ -1,6 +1,6 @@
 /** Statistics of the signal strength, in the newest window, by device type. */
 
-import { byId, el, scrollingTable, setShown, setText, syncList } from './dom.js';
+import { byId, el, scrollingTable, setAttribute, setShown, setText, syncList } from './dom.js';
 import { clock, count, decimal, idElement } from './format.js';
 
 let store;
@@ -17,13 +17,18 @@ export function initSignals(theStore) {
 /** Draw the statistics if they changed. */
 export function updateSignals(changes) {
   if (!changes.has('signals')) return;
-  const rows = store.sections.signals ?? [];
+  const rows = [...store.sections.signals ?? []].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+  const newest = rows.reduce((best, row) => (
+    best === null || row.window_start > best.window_start ? row : best), null);
   setShown(table.region, rows.length > 0);
   setShown(byId('signals-empty'), rows.length === 0);
-  setText(byId('signals-window'), rows.length === 0 ? ''
-    : `window ${clock(rows[0].window_start)} to ${clock(rows[0].window_end)}`);
-  syncList(table.body, rows, (row) => `${row.device_type}|${row.rack_id}`, createRow, updateRow);
+  setText(byId('signals-window'), newest === null ? ''
+    : `window ${clock(newest.window_start)} to ${clock(newest.window_end)}`);
+  syncList(table.body, rows, (row) => `${row.device_type}|${row.rack_id}`, createRow,
+    (node, row) => updateRow(node, row, newest));
 }
+
+const nameOf = (row) => row.device_type ?? row.rack_id ?? '';
 
 function createRow(row) {
   return el('tr', {},
@@ -33,7 +38,9 @@ function createRow(row) {
     ...Array.from({ length: 4 }, () => el('td', { class: 'number' })));
 }
 
-function updateRow(node, row) {
+function updateRow(node, row, newest) {
+  const isOld = row.window_start !== newest.window_start;
+  setAttribute(node, 'title', isOld ? `in the window to ${clock(row.window_end)}` : null);
   const { signal_strength_min: low, signal_strength_avg: mark, signal_strength_max: high } = row;
   const [range, tick] = node.children[1].firstChild.children;
   range.style.left = `${100 * low}%`;

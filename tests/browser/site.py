@@ -57,16 +57,20 @@ class Site:
             yield page
 
     def read(self, rack_id: str, temperature_c: float, **changes: str) -> None:
-        """Send a reading of a rack; `changes` replace its site or its device type."""
+        """Send a reading of a rack; `changes` replace its time, its site or its device type."""
         number = next(self.numbers)
         reading = RackReading(
             event_id=f"e{number}",
-            event_time=to_text(now_ms()),
             rack_id=rack_id,
             sequence=number,
             temperature_c=temperature_c,
             signal_strength=0.9,
-            **{"site_id": "site-a", "device_type": "gpu-server"} | changes,
+            **{
+                "event_time": to_text(now_ms()),
+                "site_id": "site-a",
+                "device_type": "gpu-server",
+            }
+            | changes,
         )
         self.kafka.send(RACK_READINGS, [(rack_id, encode(reading))])
 

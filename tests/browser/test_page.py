@@ -1,6 +1,7 @@
 """The dashboard's page in a real browser: what people see, do and are protected from."""
 
 import base64
+import re
 import time
 import unicodedata
 from typing import Any
@@ -10,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from events.constants import FLEET_SCOPE
-from events.records import DeadLetter, RackTemperature, encode
+from events.records import DeadLetter, RackTemperature, SignalStatistics, encode
 from events.times import now_ms, to_text
 from events.topics import (
     ACTION_COUNTS,
@@ -19,6 +20,7 @@ from events.topics import (
     AD_IMPRESSIONS,
     DEAD_LETTERS,
     RACK_TEMPERATURE,
+    SIGNAL_STATISTICS,
     USER_SESSIONS,
     USER_TOTALS,
     Topic,
@@ -394,8 +396,69 @@ def test_a_tile_flashes_except_for_who_prefers_less_motion(site: Site, browser: 
             expect(tile(page, RACKS[5])).to_have_attribute("data-state", "WARNING")
             page.evaluate(TWO_FRAMES)
             assert (page.evaluate("window.animations") > 0) == (preference == "no-preference")
+            # Hidden by the filter, it has no animation that could end.
+            page.locator("#rack-filter").fill("no rack")
             site.alert(RACKS[5], "NORMAL")
             expect(row).to_have_count(0)
+            page.locator("#rack-filter").fill("")
+            expect(page.locator(".tile.flash")).to_have_count(0)
+
+
+def test_a_rack_at_another_site_keeps_its_value_and_the_focus(site: Site, page: Page) -> None:
+    rack_id = RACKS[6]
+    site.read(rack_id, 61.5)
+    expect(tile(page, rack_id)).to_contain_text("61.5")
+    tile(page, rack_id).focus()
+    site.read(rack_id, 62.5, site_id="site-moved")
+    moved = page.get_by_role("group", name="Racks of site-moved").locator("button.tile")
+    expect(moved).to_contain_text("62.5")
+    expect(moved).to_be_focused()
+
+
+def test_statistics_are_in_the_order_of_their_types_and_name_the_newest_window(
+    site: Site, page: Page
+) -> None:
+    for device_type, minutes in (("b", 2), ("a", 1), ("c", 2)):
+        site.kafka.send(SIGNAL_STATISTICS, [signal(device_type, minutes)])
+        expect(page.locator("#signals-table tbody th", has_text=device_type)).to_have_count(1)
+    rows = page.locator("#signals-table tbody tr")
+    assert [row.locator("th").inner_text() for row in rows.all()] == ["a", "b", "c"]
+    assert [bool(row.get_attribute("title")) for row in rows.all()] == [True, False, False]
+    newest = page.locator("#signals-window").inner_text()
+    site.kafka.send(SIGNAL_STATISTICS, [signal("a", 2)])
+    expect(rows.first).not_to_have_attribute("title", re.compile("."))
+    assert page.locator("#signals-window").inner_text() == newest
+
+
+def signal(device_type: str, minutes: int) -> tuple[str, bytes]:
+    """Return key and value of the statistics of a type of device, some minutes after the start."""
+    row = SignalStatistics(
+        window_start=to_text(T0 + 60_000 * minutes),
+        window_end=to_text(T0 + 60_000 * (minutes + 1)),
+        device_type=device_type,
+        rack_id=None,
+        reading_count=3,
+        signal_strength_avg=0.5,
+        signal_strength_min=0.25,
+        signal_strength_max=0.75,
+    )
+    return device_type, encode(row)
+
+
+def test_readings_far_apart_are_drawn_as_dots_and_one_with_a_wrong_clock_is_not(
+    site: Site, page: Page
+) -> None:
+    rack_id = RACKS[1]
+    site.read(rack_id, 60.0)
+    tile(page, rack_id).click()
+    line = page.locator("#rack-temperature path.line").first
+    expect(line).to_have_attribute("d", re.compile(r"^M[\d.]+ [\d.]+h0"))
+    before = line.get_attribute("d") or ""
+    site.read(rack_id, 61.0, event_time=to_text(now_ms() + 3_600_000))
+    expect(page.locator("#rack-now")).to_contain_text("61")
+    page.evaluate(TWO_FRAMES)
+    assert (line.get_attribute("d") or "").count("h0") == before.count("h0")
+    page.locator("#rack-close").click()
 
 
 def test_absurd_temperatures_neither_freeze_the_page_nor_spoil_its_scale(
