@@ -125,6 +125,8 @@ class Streams:
             gone.cancel()
             sending.cancel()
             await asyncio.gather(gone, sending, return_exceptions=True)
+        if not sending.cancelled():
+            sending.result()  # a bug ends the stream, with its cause in the messages
 
     async def _send_updates(self, send: Send) -> None:
         headers = [(b"content-type", EVENT_STREAM.encode()), (b"cache-control", b"no-store")]

@@ -117,6 +117,10 @@ def listen(host: str, port: int | None) -> socket.socket:
     Without a port it takes the default, or a free one with a message.
     """
     try:
+        host.encode("idna")
+    except UnicodeError:
+        raise UserFacingError(f"{host!r} is no host's name or address: correct --host.") from None
+    try:
         return _bind(host, DEFAULT_PORT if port is None else port)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:

@@ -372,6 +372,15 @@ def test_an_unexpected_error_is_one_protected_sentence(
     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
+def test_a_bug_in_a_stream_is_logged_with_its_cause(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(served.hub, "update_since", None)
+    with Stream(served) as stream, pytest.raises((AssertionError, http.client.HTTPException)):
+        stream.next()
+    eventually(lambda: "'NoneType' object is not callable" in caplog.text)
+
+
 def test_a_body_that_does_not_come_is_given_up(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -473,6 +482,11 @@ def test_a_port_that_is_taken_is_one_sentence_or_another_port(
             assert (
                 f"Port {port} is in use, so the dashboard uses {other}." in capsys.readouterr().err
             )
+
+
+def test_what_no_host_can_be_called_is_one_sentence() -> None:
+    with pytest.raises(UserFacingError, match=r"'ä\.\.b' is no host's name or address"):
+        listen("ä..b", 0)
 
 
 def test_an_address_of_another_machine_is_one_sentence() -> None:
