@@ -157,7 +157,7 @@ def _locked(data_dir: Path) -> Iterator[None]:
 
 def _check_ours(data_dir: Path) -> None:
     properties = data_dir / "server.properties"
-    if properties.exists() and properties.read_text(encoding="utf-8").startswith(HEADER):
+    if properties.exists() and properties.read_bytes().startswith(HEADER.encode()):
         return
     if any(entry.name != "lock" for entry in data_dir.iterdir()):
         raise UserFacingError(

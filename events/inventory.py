@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from events.cli import UserFacingError
-from events.files import writing
+from events.files import replace_file, writing
 from events.records import InventoryRack, encode
 
 
@@ -42,4 +42,4 @@ def write_inventory(path: Path, racks: Iterable[InventoryRack]) -> None:
     advice = "correct --inventory, its folder's owner, or make room on its disk"
     with writing(f"the inventory {path}", advice):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(lines)
+        replace_file(path, lines)  # a job that starts meanwhile reads the old racks or the new

@@ -66,12 +66,14 @@ def test_a_broker_whose_name_no_host_can_have_does_not_answer(name: str) -> None
 
 def test_a_folder_with_other_files_is_never_touched(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
+    (tmp_path / "server.properties").write_bytes("# Größe\n".encode("latin-1"))
     (tmp_path / "log").mkdir()
     for fresh in (True, False):
         with pytest.raises(UserFacingError, match="not the data folder of a broker"):
             server.start(server.free_port(), tmp_path, fresh=fresh)
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["log", "thesis.txt"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["log", "server.properties", "thesis.txt"]
 
 
 def test_fresh_removes_the_brokers_files_and_no_others(tmp_path: Path) -> None:

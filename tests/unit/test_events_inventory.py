@@ -22,6 +22,15 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert read_inventory(path) == [HOT_RACK]
 
 
+def test_who_reads_meanwhile_sees_the_old_racks_and_never_a_part(tmp_path: Path) -> None:
+    path = tmp_path / "racks.jsonl"
+    write_inventory(path, [HOT_RACK])
+    with path.open("rb") as reading:
+        write_inventory(path, [])
+        assert reading.read() == GOOD + b"\n"
+    assert read_inventory(path) == []
+
+
 def test_empty_lines_and_unknown_fields_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "racks.jsonl"
     path.write_bytes(b"\n" + GOOD[:-1] + b',"room":"r1"}\n  \n')
