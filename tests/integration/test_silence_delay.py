@@ -6,8 +6,6 @@ batch of rules starts every two seconds.
 
 import json
 import math
-import os
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -16,8 +14,6 @@ from threading import Event, Thread
 
 import pytest
 
-from broker.server import RunningBroker
-from broker.topics import create_topics
 from events.records import encode
 from events.topics import ALERTS, RACK_READINGS
 from tests.builders import reading
@@ -82,13 +78,11 @@ def have_alerts(kafka: Kafka, racks: int) -> bool:
 
 
 def test_a_silence_is_alerted_within_two_seconds(
-    broker: RunningBroker, tmp_path: Path, promises: Promises
+    topics: Kafka, tmp_path: Path, promises: Promises
 ) -> None:
-    kafka = Kafka(broker.bootstrap, f"silence-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
-    create_topics(kafka.bootstrap, kafka.prefix)
-    pipeline = Pipeline(kafka, tmp_path)
+    pipeline = Pipeline(topics, tmp_path)
     pipeline.know(RACKS, threshold_c=90.0, rules=RULES)
-    racks = Racks(kafka)
+    racks = Racks(topics)
     with (
         racks.sending(),
         pipeline.running("--no-dead-letters", jobs=("silent_sensor",)) as process,
@@ -96,16 +90,16 @@ def test_a_silence_is_alerted_within_two_seconds(
         pipeline.until(process, lambda: pipeline.batches("silent_sensor", "micro-batch", "commits"))
         for number, rack in enumerate(FIRST, start=1):
             racks.silence([rack])
-            pipeline.until(process, partial(have_alerts, kafka, number))
+            pipeline.until(process, partial(have_alerts, topics, number))
         racks.silence(RACKS[len(FIRST) :])
-        pipeline.until(process, partial(have_alerts, kafka, len(RACKS)))
+        pipeline.until(process, partial(have_alerts, topics, len(RACKS)))
     last_ms = {
         (record.key or b"").decode(): record.timestamp_ms
-        for record in kafka.read_all(RACK_READINGS)
+        for record in topics.read_all(RACK_READINGS)
     }
     delays_s = {
         rack: (at_ms - last_ms[rack]) / 1000 - AFTER_S
-        for rack, at_ms in alerted_ms(kafka).items()
+        for rack, at_ms in alerted_ms(topics).items()
         if rack not in FIRST
     }
     assert min(delays_s.values()) > 0, delays_s

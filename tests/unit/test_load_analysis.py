@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-import time
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from loadtest.measure.latency_attribution import trigger_keys
 from loadtest.measure.sampler import Sampler, max_jobs_mib, mean_and_max, process_tree_usage
 from loadtest.plan import Gates, Point, PointSettings, Trigger
 from loadtest.resources import Resources, estimate, shortage
+from tests.support import eventually
 
 T0_MS = 1_795_242_360_000
 
@@ -379,10 +379,8 @@ def test_topic_sizes_are_sampled_without_fetching_a_record(
 
     monkeypatch.setattr(collect, "Consumer", Broker)
     monkeypatch.setattr(sampler, "INTERVAL_S", 0.01)
-    deadline = time.monotonic() + 30
     with Sampler({}, "", ["in"], ["out"]) as sampling:
-        while not sampling.topic_sizes and time.monotonic() < deadline:
-            time.sleep(0.01)
+        eventually(lambda: sampling.topic_sizes)
     assert (sampling.ends, sampling.output_count) == ({"in": 7}, 2)
     assert assigned == []
 

@@ -263,6 +263,8 @@ def test_real_time_jobs_get_a_slot_for_each_partition_that_their_topics_really_h
 
 @pytest.fixture(autouse=True)
 def _no_broker_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {Settings().topic(topic): topic.partitions for topic in ALL}
+    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
     monkeypatch.setattr(runner, "TopicWatch", lambda *_: nullcontext())
 
 
@@ -295,8 +297,6 @@ def test_other_options_than_the_checkpoints_are_refused_before_spark_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = Settings()
-    counts = {settings.topic(topic): topic.partitions for topic in ALL}
-    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
     monkeypatch.setattr(runner, "new_session", Mock(side_effect=StartReachedError))
     root = RunOptions(checkpoint_root=str(tmp_path))
 
@@ -328,8 +328,6 @@ def starts(monkeypatch: pytest.MonkeyPatch, jobs: Sequence[ConfiguredJob]) -> li
         running.clear()
 
     settings = Settings()
-    counts = {settings.topic(topic): topic.partitions for topic in ALL}
-    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
     monkeypatch.setattr(runner, "new_session", Mock())
     monkeypatch.setattr(runner, "prepare", prepare)
     monkeypatch.setattr(BatchListener, "add_to", Mock())
@@ -399,8 +397,6 @@ def test_after_a_signal_no_further_job_starts(monkeypatch: pytest.MonkeyPatch) -
         return []
 
     settings = Settings()
-    counts = {settings.topic(topic): topic.partitions for topic in ALL}
-    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
     monkeypatch.setattr(runner, "new_session", Mock())
     monkeypatch.setattr(runner, "prepare", prepare)
     monkeypatch.setattr(BatchListener, "add_to", Mock())
@@ -413,8 +409,6 @@ def test_a_progress_file_that_cannot_be_written_is_named_before_spark_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = Settings()
-    counts = {settings.topic(topic): topic.partitions for topic in ALL}
-    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
     monkeypatch.setattr(runner, "new_session", Mock(side_effect=StartReachedError))
     with pytest.raises(
         UserFacingError, match=r"progress file .* cannot be written \(Is a directory"
@@ -459,8 +453,6 @@ def test_the_end_of_the_jvm_is_one_sentence_and_its_other_failures_are_bugs(
         return runner.run(jobs, settings, RunOptions(), lambda _: None)
 
     settings = Settings()
-    counts = {settings.topic(topic): topic.partitions for topic in ALL}
-    monkeypatch.setattr(runner, "partition_counts", lambda *_: counts)
     monkeypatch.setattr(runner, "prepare", lambda *_: [])
     with pytest.raises(UserFacingError, match=r"^Spark's JVM has ended, .* memory ran out: give"):
         run(Session(""))
