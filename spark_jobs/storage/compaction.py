@@ -64,7 +64,7 @@ def compact(archive: Path) -> Iterator[Compacted]:
                 yield done
         if failed:
             raise UserFacingError(
-                f"not compacted: {'; '.join(failed)}. The archive itself is unchanged."
+                f"not compacted: {'; '.join(failed)}. The next compaction continues."
             )
 
 
