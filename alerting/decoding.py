@@ -5,7 +5,8 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from events.records import Alert, AlertCommand
+from events.ids import long_id
+from events.records import MAX_ID_BYTES, Alert, AlertCommand
 from events.times import to_ms
 
 R = TypeVar("R", Alert, AlertCommand)
@@ -61,6 +62,8 @@ def _decode(value: bytes | None, decoder: "msgspec.json.Decoder[R]") -> R:
         raise ValueError("it is nested too deeply") from None
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
+    if name := long_id(record):
+        raise ValueError(f"{name} is over {MAX_ID_BYTES} bytes")
     for instant in (
         record.event_time,
         getattr(record, "detected_time", None),

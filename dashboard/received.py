@@ -5,9 +5,10 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from events.ids import long_id
 from events.times import to_ms
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Received(NamedTuple):
@@ -40,9 +41,14 @@ class RecordReader:
         for record in records:
             if record.value is not None:
                 try:
-                    found.append((record, decoder.decode(record.value)))
+                    value = decoder.decode(record.value)
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     self.reject()
+                    continue
+                if long_id(value):
+                    self.reject()
+                else:
+                    found.append((record, value))
         return found
 
 

@@ -28,7 +28,7 @@ Instant = Annotated[str, Meta(pattern=INSTANT_PATTERN, extra={"spark": "timestam
 """A moment in UTC: `2026-11-21T06:26:00.123Z`."""
 
 Id = Annotated[str, Meta(max_length=MAX_ID_BYTES, extra={"spark": "id"})]
-"""Any text of up to 256 bytes."""
+"""Any text of up to 256 bytes; `events.ids` says which record has a longer one."""
 
 Money = Annotated[Decimal, Meta(extra={"spark": "decimal(18,2)"})]
 """A JSON number in the currency's unit, with at most two decimals and less than 10^16."""

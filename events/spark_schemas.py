@@ -18,12 +18,6 @@ def spark_schema(record: type[msgspec.Struct]) -> T.StructType:
     return T.StructType([_column(field.encode_name, field.type) for field in info.fields])
 
 
-def is_id(record: type[msgspec.Struct], field: str) -> bool:
-    """Tell whether a field is an id, whose length the contract limits."""
-    kind = _field_type(record, field)
-    return isinstance(kind, inspect.Metadata) and (kind.extra or {}).get("spark") == "id"
-
-
 def choices(record: type[msgspec.Struct], field: str) -> tuple[str, ...]:
     """Return the values that a field may have; empty if any text is allowed."""
     kind = _field_type(record, field)

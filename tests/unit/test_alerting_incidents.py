@@ -377,6 +377,7 @@ def test_malformed_commands_are_counted_and_skipped(sim: AlertingSimulation) -> 
         msgspec.json.encode(without_end),
         msgspec.json.encode(valid | {"until": "2026-02-30T06:26:00.000Z"}),
         msgspec.json.encode(without_end | {"command": "explode"}),
+        msgspec.json.encode(valid | {"subject": "é" * 129}),
     ]
     sim.alert()
     assert [sim.send_command(value) for value in malformed] == [1] * len(malformed)

@@ -107,6 +107,7 @@ def test_malformed_alerts_are_counted_and_skipped(tmp_path: Path) -> None:
         (alert_value(1, state="HOT"), "state"),
         (alert_value(1, summary=7), "summary"),
         (alert_value(1, alert_id="x" * 257), "alert_id"),
+        (alert_value(1, subject="é" * 129), "subject is over 256 bytes"),
         (alert_value(1)[:-1] + b',"extra":NaN}', "malformed"),
         (alert_value(1)[:-1] + b',"extra":' + b"[" * 50_000 + b"]" * 50_000 + b"}", "deep"),
     ]

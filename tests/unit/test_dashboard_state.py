@@ -489,6 +489,7 @@ def test_a_malformed_reading_is_told_apart_from_an_output_that_nobody_can_read()
     [
         (RACK_READINGS, reading(event_time="2026-02-31T00:00:00.000Z")),
         (RACK_READINGS, reading(rack="x" * 257)),
+        (RACK_READINGS, reading(rack="é" * 129)),
         (RACK_READINGS, reading(device_type="x" * 257)),
         (USER_TOTALS, total("ada", "NaN")),
         (USER_TOTALS, total("ada", "1e9999")),

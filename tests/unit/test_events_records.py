@@ -8,8 +8,9 @@ import pytest
 from pyspark.sql.types import ArrayType
 
 from events import records, topics
+from events.ids import id_fields, long_id
 from events.records import INSTANT_PATTERN, encode
-from events.spark_schemas import choices, is_id, spark_schema
+from events.spark_schemas import choices, spark_schema
 
 TEXT, INSTANT, WHOLE, NUMBER, MONEY = "string", "timestamp", "bigint", "double", "decimal(18,2)"
 
@@ -213,22 +214,28 @@ def test_the_elements_of_evidence_are_never_null() -> None:
 
 
 def test_ids_are_known_as_ids_and_other_fields_are_not() -> None:
-    expected: dict[type[msgspec.Struct], dict[str, bool]] = {
-        records.RackReading: {
-            "event_id": True,
-            "rack_id": True,
-            "device_type": True,
-            "event_time": False,
-            "sequence": False,
-        },
-        records.AdImpression: {"page": False},
-        records.AdAttribution: {"click_id": True, "click_time": False},
+    assert {
+        record: id_fields(record)
+        for record in (records.RackReading, records.AdImpression, records.AdAttribution)
+    } == {
+        records.RackReading: ("event_id", "rack_id", "site_id", "device_type"),
+        records.AdImpression: ("event_id", "impression_id", "ad_id", "user_id"),
+        records.AdAttribution: ("impression_id", "ad_id", "user_id", "click_id"),
     }
-    found = {
-        record: {field: is_id(record, field) for field in fields}
-        for record, fields in expected.items()
-    }
-    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("user_id", "found"),
+    [("x" * 256, None), ("x" * 257, "user_id"), ("é" * 128, None), ("é" * 129, "user_id")],
+)
+def test_an_id_is_limited_in_bytes(user_id: str, found: str | None) -> None:
+    total = records.UserTotal(
+        user_id=user_id,
+        event_time="2026-11-21T06:26:00Z",
+        amount_total=Decimal("1.00"),
+        purchase_count=1,
+    )
+    assert long_id(total) == found
 
 
 def test_a_field_has_the_choices_that_its_record_lists() -> None:

@@ -20,8 +20,9 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from events.constants import FUTURE_TOLERANCE
+from events.ids import id_fields
 from events.records import MAX_ID_BYTES, rules_of
-from events.spark_schemas import choices, is_id, spark_schema
+from events.spark_schemas import choices, spark_schema
 from spark_jobs.runtime.kafka_io import RECORD
 from spark_jobs.runtime.parsing._canonical import INSTANT, MONEY, max_bytes_of_short_ids
 from spark_jobs.runtime.parsing._strict import parse_strictly
@@ -181,7 +182,7 @@ class ArrowParser:
             for name, kind in self._types.items()
             if isinstance(kind, T.TimestampType | T.DecimalType)
         ]
-        self._ids = [name for name in self._types if is_id(record, name)]
+        self._ids = id_fields(record)
         self._max_bytes_of_short_ids = max_bytes_of_short_ids(record)
 
     def parse(self, values: pa.Array, names: list[str]) -> tuple[pa.Array, pa.RecordBatch]:

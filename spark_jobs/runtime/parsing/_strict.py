@@ -17,8 +17,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from events.ids import id_fields
 from events.records import INSTANT_PATTERN, MAX_ID_BYTES, rules_of
-from events.spark_schemas import choices, is_id, spark_schema
+from events.spark_schemas import choices, spark_schema
 from spark_jobs.runtime.parsing._canonical import canonical_json
 
 _JSON_OPTIONS = {
@@ -137,7 +138,7 @@ def _error(fields: list[T.StructField], record: type[msgspec.Struct]) -> Column:
         ),
     ]
     for field in fields:
-        checks += _field_checks(field, is_id(record, field.name), choices(record, field.name))
+        checks += _field_checks(field, field.name in id_fields(record), choices(record, field.name))
     for rule in rules_of(record):
         present = (_parsed_field(rule.other) != rule.value) | _parsed_field(rule.field).isNotNull()
         checks.append(_Check(present, f"{rule.field} is missing"))

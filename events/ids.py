@@ -1,0 +1,34 @@
+"""The limit of ids in bytes: a decoder that follows the records' types counts characters."""
+
+from functools import cache
+
+import msgspec
+from msgspec import inspect
+
+from events.records import MAX_ID_BYTES
+
+
+@cache
+def id_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the fields of a record class that are ids, whose length the contract limits."""
+    info = inspect.type_info(record)
+    if not isinstance(info, inspect.StructType):
+        raise TypeError(f"{record!r} is not a record")
+    return tuple(field.encode_name for field in info.fields if _is_id(field.type))
+
+
+def _is_id(kind: inspect.Type) -> bool:
+    kinds = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+    return any(
+        isinstance(one, inspect.Metadata) and (one.extra or {}).get("spark") == "id"
+        for one in kinds
+    )
+
+
+def long_id(record: msgspec.Struct) -> str | None:
+    """Return the first field of a record with an id over 256 bytes, or None."""
+    for name in id_fields(type(record)):
+        text = getattr(record, name)
+        if text is not None and len(text.encode()) > MAX_ID_BYTES:
+            return name
+    return None
