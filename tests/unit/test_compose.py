@@ -381,18 +381,33 @@ def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
     if entry[0] == "spark-class":
         return
     words = OURS[name]["command"]
-    if entry[0] == "bash":  # with_compaction.sh --archive=FOLDER PROGRAM ...
-        assert words[0] in words[2:]
-        words = words[1:]
-    elif entry[0] == "spark-submit":
-        words = ["spark_jobs", *words]
-    program, command, *arguments = words
     assert 'ENTRYPOINT ["python", "-m"]' in DOCKERFILE
-    assert entry[-1] in ("-m", "submit.py", "/opt/rackstream/spark/with_compaction.sh")
+    full = [*entry, *words]
+    if full[0] == "bash":  # with_compaction.sh --archive=FOLDER COMMAND ...
+        assert full[1] == "/opt/rackstream/spark/with_compaction.sh"
+        assert full[2] in full[3:], "the compaction of another archive than the job's"
+        full = full[3:]
+    submit = ["spark-submit", "--properties-file=/opt/rackstream/spark/standalone.conf"]
+    if full[:2] == submit:
+        full = ["python", "-m", "spark_jobs", *full[full.index("submit.py") + 1 :]]
+    assert full[:2] == ["python", "-m"]
+    program, command, *arguments = full[2:]
     group: Any = typer.main.get_command(APPS[program])
     known = {option for parameter in group.commands[command].params for option in parameter.opts}
     given = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
     assert given <= known
+
+
+def test_who_archives_also_compacts() -> None:
+    archiving = {
+        name for name, service in OURS.items() if "--all-micro-batch" in service["command"]
+    }
+    compacting = {
+        name
+        for name, service in OURS.items()
+        if "with_compaction.sh" in " ".join(service.get("entrypoint", []))
+    }
+    assert archiving == compacting == {"micro-batch", "cluster-micro-batch"}
 
 
 def test_variables_that_the_file_asks_for_are_in_the_example() -> None:

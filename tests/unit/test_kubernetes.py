@@ -54,8 +54,12 @@ def test_pods_run_the_image_with_few_rights_and_mount_what_they_declare(name: st
 @pytest.mark.parametrize("name", [name for name in PODS if "args" in PODS[name]["containers"][0]])
 def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
     (container,) = PODS[name]["containers"]
-    words = container["args"]
-    if container.get("command") == ["spark-submit"]:
+    words, own = container["args"], container.get("command", [])
+    if own[:1] == ["bash"]:  # with_compaction.sh --archive=FOLDER COMMAND ...
+        assert own[1] == "/opt/rackstream/spark/with_compaction.sh"
+        assert own[2] in words, "the compaction of another archive than the job's"
+        own = own[3:]
+    if own == ["spark-submit"]:
         words = ["spark_jobs", *words[words.index("submit.py") + 1 :]]
     program, command, *arguments = words
     group: Any = typer.main.get_command(APPS[program])
@@ -99,6 +103,20 @@ def test_the_drivers_list_no_job_and_run_each_once() -> None:
     assert not set(words) & set(JOBS)
     assert {"--all-real-time", "--all-micro-batch"} <= set(words)
     assert words.count("--no-dead-letters") == 1, "the pods may lie on different hosts"
+
+
+def test_who_archives_also_compacts() -> None:
+    archiving = {
+        name
+        for name, pod in PODS.items()
+        if any(word.startswith("--archive=") for word in pod["containers"][0].get("args", []))
+    }
+    compacting = {
+        name
+        for name, pod in PODS.items()
+        if "with_compaction.sh" in " ".join(pod["containers"][0].get("command", []))
+    }
+    assert archiving == compacting == {"jobs/Deployment/micro-batch"}
 
 
 @pytest.mark.parametrize("job", ["real-time", "micro-batch"])
