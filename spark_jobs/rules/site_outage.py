@@ -174,7 +174,9 @@ class SiteOutageState(StatefulRule):
         return False
 
     def _decision(self, subject: str, alert: RackAlert) -> Decision:
-        count = f"{len(self.rules_in_warning)} of its {self.rack_count} racks are in WARNING"
+        number = len(self.rules_in_warning)
+        verb = "is" if number == 1 else "are"
+        count = f"{number} of its {self.rack_count} racks {verb} in WARNING"
         return Decision(
             site_id=subject,
             severity=self.severity if self.out else None,

@@ -63,6 +63,12 @@ def missing_topics(dashboard: RunningDashboard) -> set[str]:
     return set(read_snapshot(dashboard.url)["topics_missing"])
 
 
+def test_by_default_only_this_machine_is_served(dashboard: RunningDashboard) -> None:
+    connections = psutil.Process(dashboard.process.pid).net_connections(kind="tcp")
+    listening = {each.laddr for each in connections if each.status == psutil.CONN_LISTEN}
+    assert listening == {("127.0.0.1", dashboard.port)}
+
+
 def test_topics_that_were_missing_at_the_start_are_shown(
     kafka: Kafka, dashboard: RunningDashboard
 ) -> None:

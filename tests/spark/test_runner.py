@@ -13,12 +13,12 @@ from events.driver_status import PROGRAM
 from events.settings import Settings
 from events.status_file import Process
 from events.times import now_ms, to_text
-from events.topics import Topic
+from events.topics import RACK_READINGS, Topic
 from spark_jobs.clickstream.action_counts import action_counts
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime import kafka_io, runner
 from spark_jobs.runtime.job import ConfiguredJob
-from spark_jobs.runtime.kafka_io import QueryOptions
+from spark_jobs.runtime.kafka_io import QueryOptions, ReadOptions
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
 from spark_jobs.runtime.triggers import Trigger
@@ -26,6 +26,7 @@ from spark_jobs.storage.dead_letters import reporting_jobs
 from tests.spark.event_tables import events
 from tests.spark.file_streams import live_stream, run_stream
 from tests.spark.kafka_tables import kafka_table
+from tests.support import Kafka
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,27 @@ def test_a_job_with_other_options_than_its_checkpoint_is_refused(
     assert str(refused.value).endswith(
         "use those, or choose another --checkpoint-root to start from the beginning."
     )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("starting_offsets", "found"), [("earliest", {b"first", b"second"}), ("latest", set())]
+)
+def test_without_a_checkpoint_a_topic_is_read_from_the_offsets_asked_for(
+    spark: SparkSession,
+    topics: Kafka,
+    tmp_path: Path,
+    starting_offsets: str,
+    found: set[bytes],
+) -> None:
+    topics.send(RACK_READINGS, [("first", b"{}"), ("second", b"{}")])
+    options = ReadOptions(starting_offsets)
+    read = kafka_io.read_topic(spark, Settings(), RACK_READINGS, Trigger.AVAILABLE_NOW, options)
+    name = f"from_{starting_offsets}"
+    writer = read.select("key").writeStream.format("memory").queryName(name)
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert {bytes(row["key"]) for row in spark.table(name).collect()} == found
 
 
 @pytest.mark.full

@@ -67,6 +67,16 @@ def test_weak_signal_in_micro_batches_gives_the_alerts_of_the_oracle(
     assert {row["severity"] for row in found.values()} >= {"info", "error", "warning"}
 
 
+def test_the_sentences_name_the_rack_and_the_strength_that_decided(spark: SparkSession) -> None:
+    schema = "subject string, state string, evidence array<struct<signal_strength: double>>"
+    changes = [("rack-1", "WARNING", [(0.9,), (0.1996,)]), ("rack-1", "NORMAL", [(0.25,)])]
+    rows = weak_signal.add_summary(spark.createDataFrame(changes, schema)).collect()
+    assert [row["summary"] for row in rows] == [
+        "Rack rack-1 has a weak signal: its strength is 0.200.",
+        "Rack rack-1 has a good signal again: its strength is 0.250.",
+    ]
+
+
 def test_weak_signal_in_real_time_mode_gives_the_alerts_of_the_oracle(spark: SparkSession) -> None:
     """A batch emits once per rack, so each start of a history is a batch of its own here."""
     spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "10000000")

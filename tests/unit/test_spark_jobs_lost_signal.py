@@ -44,5 +44,21 @@ def test_a_window_closes_at_its_end_and_not_before() -> None:
     assert state.open_windows == {START_MS: ["alone"]}
     (decision,) = state.on_timer("rack-1", START_MS + WINDOW_MS)
     assert decision.event_time == (START_MS + WINDOW_MS) * 1000
-    assert "only 1 of at least 2 readings came" in decision.summary
+    assert decision.summary == (
+        "Rack rack-1 (gpu): only 1 of at least 2 readings came "
+        "from 1970-01-01T00:01:40.000Z to 1970-01-01T00:01:45.000Z."
+    )
     assert state.open_windows == {}
+
+
+def test_a_window_with_enough_readings_ends_the_warning() -> None:
+    state = new_state()
+    state.warning = True
+    add(state, "first", START_MS)
+    add(state, "second", START_MS + 1)
+    (decision,) = state.on_timer("rack-1", START_MS + WINDOW_MS)
+    assert (decision.severity, decision.summary) == (
+        None,
+        "Rack rack-1 (gpu): enough readings came again "
+        "from 1970-01-01T00:01:40.000Z to 1970-01-01T00:01:45.000Z.",
+    )

@@ -78,6 +78,24 @@ def test_named_jobs_get_their_own_options_and_the_defaults_of_the_others(started
     assert options.watermark == "10 minutes"
 
 
+def test_defaults_are_those_of_the_contract_and_of_the_docs(started: Started) -> None:
+    call("ad_attribution")
+    (([attribution, *_], options),) = started
+    join: Any = attribution.options
+    assert (
+        join.join,
+        join.impressions_watermark,
+        join.clicks_watermark,
+        join.watermark_policy,
+    ) == (
+        "left",
+        "2 hours",
+        "3 hours",
+        "min",
+    )
+    assert (options.restarts, options.read.starting_offsets) == (5, "earliest")
+
+
 def test_an_option_that_two_named_jobs_have_applies_to_both(started: Started) -> None:
     call("lost_signal", "rack_temperature", "overheating", "--watermark=1 minute")
     ((jobs, _),) = started

@@ -45,6 +45,20 @@ def test_a_gap_as_long_as_the_limit_is_no_silence_and_a_longer_one_is(
     assert ["WARNING" if each.severity else "NORMAL" for each in decided] == states
 
 
+def test_the_sentences_say_since_when_and_for_how_long() -> None:
+    sentences = [each.summary for each in decisions_after((1, 0), (2, AFTER_MS + 1_250))]
+    never_seen = SilentSensorState(silent_after_ms=AFTER_MS, grace_ms=250, severity="error")
+    never_seen.on_start(T0)
+    sentences += [
+        each.summary for each in never_seen.on_timer("rack-0002", T0 + AFTER_MS + 250 + 1)
+    ]
+    assert sentences == [
+        "Rack rack-0001 is silent: nothing came for 30 s after 2026-11-18T11:06:40.000Z.",
+        "Rack rack-0001 sends again, after 31.2 s of silence.",
+        "Rack rack-0002 has sent nothing since the start, 2026-11-18T11:06:40.000Z.",
+    ]
+
+
 COPIES = st.lists(st.tuples(st.integers(1, 3), st.sampled_from((1_000, AFTER_MS + 1))), max_size=9)
 """A reading's number, and the milliseconds since the record before: without and with a silence."""
 

@@ -86,6 +86,19 @@ def states_at(tester: TwsTester, now_ms: int) -> list[tuple[str, str]]:
     return [(row["subject"], row["state"]) for row in found]
 
 
+def test_the_sentences_say_how_many_racks_are_in_warning() -> None:
+    site, sentences = SiteOutageState(), []
+    for number, warning in ((0, True), (1, True), (0, False)):
+        each = alert(f"{number}-{warning}", number, warning=warning)
+        site.configure(each, site_of(range(3)))
+        assert not list(site.on_row("site-a", each))
+        sentences += [decision.summary for decision in site.on_batch_end("site-a")]
+    assert sentences == [
+        "Site site-a is out: 2 of its 3 racks are in WARNING.",
+        "Site site-a is back: 1 of its 3 racks is in WARNING.",
+    ]
+
+
 def test_recognising_a_repeat_takes_no_search_through_all_alerts() -> None:
     CountingId.comparisons = 0
     site = SiteOutageState()
