@@ -2,7 +2,8 @@
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 import typer
@@ -45,6 +46,22 @@ def run(app: typer.Typer, program: str) -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+@contextmanager
+def collected_signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM while the context lasts, so that a program can end in order."""
+    received: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+
+    before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def handle_end(handler: Callable[[int, FrameType | None], None]) -> None:

@@ -1,20 +1,17 @@
 """One run: draw the plan, send it on schedule, summarize it, and write its truth."""
 
 import gc
-import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from events.cli import UserFacingError
+from events.cli import UserFacingError, collected_signals
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.inventory import write_inventory
 from events.metrics import StatusCollector, serve_metrics
@@ -60,7 +57,7 @@ class Outcome:
 class Stop:
     """The signals that have asked the run to end."""
 
-    signals: list[int] = field(default_factory=list)
+    signals: list[int]
 
     def is_requested(self) -> bool:
         """Return whether to send nothing more."""
@@ -138,10 +135,11 @@ def run(
     status_file = own_file(settings.rackstream_home, PROGRAM)
     with (
         serve_metrics(settings.metrics_port, [StatusCollector(recorder.snapshot, STATUS_METRICS)]),
-        _catch_signals() as stop,
+        collected_signals() as signals,
         Progress() as progress,
         StatusWriter(status_file, recorder.snapshot, progress.update),
     ):
+        stop = Stop(signals)
         schedule = schedule_from_now()
         first = schedule.start_wall_ms if first_sequence is None else first_sequence
         streams.restart(schedule, first)
@@ -281,24 +279,6 @@ def _send_flush(
 
 def _note_flush(stream: PublishedStream, partition: int, offset: int, append_ms: int) -> None:
     stream.flush_place, stream.flush_append_ms = (partition, offset), append_ms
-
-
-@contextmanager
-def _catch_signals() -> Iterator[Stop]:
-    """Collect SIGINT and SIGTERM during the run, so that it ends in order."""
-    stop = Stop()
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        stop.signals.append(number)
-
-    previous = {
-        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _summary_key(flag: FaultFlag) -> str:

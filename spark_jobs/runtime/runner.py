@@ -11,7 +11,6 @@ from datetime import timedelta
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -20,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from broker.topics import partition_counts
-from events.cli import UserFacingError
+from events.cli import UserFacingError, collected_signals
 from events.driver_status import PROGRAM, DriverStatus
 from events.files import writing
 from events.metrics import StatusCollector, serve_metrics
@@ -132,7 +131,7 @@ def run(
     metrics = [StatusCollector(recorder.snapshot, STATUS_METRICS), *batches.collectors]
     with (
         serve_metrics(settings.metrics_port, metrics),
-        _signals() as received,
+        collected_signals() as received,
         without_py4j_logs(),
         StatusWriter(status_file, recorder.snapshot, log),
         TopicWatch(servers, watched, recorder.on_topics, recorder.on_no_answer),
@@ -454,19 +453,3 @@ def without_py4j_logs() -> Iterator[None]:
     finally:
         py4j.setLevel(level)
         root.removeFilter(is_not_of_py4j)
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM instead of ending at once, so that queries stop in order."""
-    received: list[int] = []
-
-    def remember(number: int, _frame: FrameType | None) -> None:
-        received.append(number)
-
-    before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
