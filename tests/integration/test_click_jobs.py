@@ -1,7 +1,6 @@
 """The clickstream's jobs on a real broker: their outputs are right, through kills as well."""
 
 import json
-import os
 import uuid
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from broker.server import RunningBroker
-from broker.topics import create_topics
 from events.times import now_ms
 from events.topics import ALL, USER_ACTIONS, Topic
 from tests.clickstream import INPUTS, Sent, expected, flush, found, history
@@ -116,10 +113,8 @@ def was_read(topic: str, partition: str, offset: int, sources: list[dict[str, An
 
 
 @pytest.fixture
-def clickstream(broker: RunningBroker, tmp_path: Path) -> Clickstream:
-    kafka = Kafka(broker.bootstrap, f"clicks-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
-    create_topics(kafka.bootstrap, kafka.prefix)
-    return Clickstream(kafka, tmp_path)
+def clickstream(topics: Kafka, tmp_path: Path) -> Clickstream:
+    return Clickstream(topics, tmp_path)
 
 
 def the_archive_has_each_record_once(clickstream: Clickstream) -> None:

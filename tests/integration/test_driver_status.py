@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import uuid
 from collections.abc import Callable
 from contextlib import closing, suppress
 from decimal import Decimal
@@ -18,7 +17,6 @@ import pytest
 from kafka import KafkaAdminClient
 
 from broker.server import RunningBroker
-from broker.topics import create_topics
 from events.records import encode
 from events.topics import RACK_READINGS, RACK_TEMPERATURE, USER_ACTIONS, USER_TOTALS
 from tests.builders import action, reading
@@ -194,14 +192,12 @@ def lost(kafka: Kafka, sent: int) -> object:
 
 @pytest.mark.alone
 def test_killed_queries_are_back_within_three_seconds_and_lose_nothing(
-    broker: RunningBroker, tmp_path: Path, record_property: Callable[[str, object], None]
+    topics: Kafka, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    kafka = Kafka(broker.bootstrap, f"kills-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
-    create_topics(kafka.bootstrap, kafka.prefix)
     end, sent = Event(), [0]
 
     def send() -> None:
-        with closing(Sender(kafka)) as sender:
+        with closing(Sender(topics)) as sender:
             while not end.wait(0.1):
                 number = sent[0]
                 purchase, one = action(f"a{number}", amount=Decimal("1.00")), reading(number)
@@ -209,7 +205,7 @@ def test_killed_queries_are_back_within_three_seconds_and_lose_nothing(
                 sender.send(RACK_READINGS, [(one.rack_id, encode(one))])
                 sent[0] += 1
 
-    env = kafka.env | {"RACKSTREAM_HOME": str(tmp_path)}
+    env = topics.env | {"RACKSTREAM_HOME": str(tmp_path)}
     sender = Thread(target=send)
     sender.start()
     output = tmp_path / "kills.log"
@@ -230,7 +226,7 @@ def test_killed_queries_are_back_within_three_seconds_and_lose_nothing(
             )
             end.set()
             sender.join()
-            eventually(lambda: lost(kafka, sent[0]), lambda found: not found, timeout_s=60)
+            eventually(lambda: lost(topics, sent[0]), lambda found: not found, timeout_s=60)
             assert kill(process, signal.SIGTERM) == 0
     finally:
         end.set()
@@ -238,7 +234,7 @@ def test_killed_queries_are_back_within_three_seconds_and_lose_nothing(
     for job, sink in zip(JOBS, (RACK_TEMPERATURE, USER_TOTALS), strict=True):
         own = [one for one in kills if one["job"] == job]
         active_s = [(one["active_ms"] - one["killed_ms"]) / 1000 for one in own]
-        outputs = [record.timestamp_ms for record in kafka.read_all(sink)]
+        outputs = [record.timestamp_ms for record in topics.read_all(sink)]
         output_s = [
             (next(at for at in outputs if at > one["active_ms"]) - one["killed_ms"]) / 1000
             for one in own

@@ -1,7 +1,6 @@
 """The rack jobs on a real broker: every trigger is right, through kills and new partitions."""
 
 import json
-import os
 import signal
 import subprocess
 import uuid
@@ -15,8 +14,6 @@ import psutil
 import pytest
 from kafka import KafkaAdminClient
 
-from broker.server import RunningBroker
-from broker.topics import create_topics
 from events.catalog import RACK_OVERHEATING, WEAK_SIGNAL
 from events.inventory import write_inventory
 from events.rules import Rules, read_rules
@@ -203,10 +200,8 @@ def none_is_left(family: list[psutil.Process]) -> None:
 
 
 @pytest.fixture
-def pipeline(broker: RunningBroker, tmp_path: Path) -> Pipeline:
-    kafka = Kafka(broker.bootstrap, f"jobs-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
-    create_topics(kafka.bootstrap, kafka.prefix)
-    return Pipeline(kafka, tmp_path)
+def pipeline(topics: Kafka, tmp_path: Path) -> Pipeline:
+    return Pipeline(topics, tmp_path)
 
 
 def test_real_time_is_right_after_kills_and_new_partitions_and_stops_in_order(

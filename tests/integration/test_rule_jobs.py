@@ -1,9 +1,7 @@
 """The jobs of rules on a real broker, killed while they run: exactly the expected alerts."""
 
 import json
-import os
 import signal
-import uuid
 from collections.abc import Set
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,6 @@ import msgspec
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from broker.server import RunningBroker
-from broker.topics import create_topics
 from events import catalog
 from events.inventory import read_inventory
 from events.records import InventoryRack, RackReading
@@ -133,18 +129,14 @@ class Rules:
         )
 
 
-def test_the_rules_hold_through_kills_and_in_a_replay(
-    broker: RunningBroker, tmp_path: Path
-) -> None:
-    kafka = Kafka(broker.bootstrap, f"rules-{os.getpid()}-{uuid.uuid4().hex[:8]}-")
-    create_topics(kafka.bootstrap, kafka.prefix)
+def test_the_rules_hold_through_kills_and_in_a_replay(topics: Kafka, tmp_path: Path) -> None:
     for name, text in (("scenario.yaml", SCENARIO), ("rules.yaml", RULES)):
         (tmp_path / name).write_text(text, encoding="utf-8")
     inventory = tmp_path / "racks.jsonl"
     world = ("--scenario", tmp_path / "scenario.yaml", "--inventory", inventory)
     assert run("producer", "world", *world).returncode == 0
-    rules = Rules(kafka, tmp_path)
-    pipeline = Pipeline(kafka, tmp_path)
+    rules = Rules(topics, tmp_path)
+    pipeline = Pipeline(topics, tmp_path)
     files = (f"--inventory={inventory}", f"--rules={tmp_path / 'rules.yaml'}")
     given = (*files, f"--watermark={WATERMARK_S} seconds")
     live = ("--trigger=micro-batch", "--rules-batch-seconds=2", *given)
@@ -153,7 +145,7 @@ def test_the_rules_hold_through_kills_and_in_a_replay(
         return sum(row["rule"] == rule for row in rules.alerts())
 
     with program(
-        "producer", "run", *world, env=kafka.env, output=tmp_path / "producer.log"
+        "producer", "run", *world, env=topics.env, output=tmp_path / "producer.log"
     ) as producer:
         with pipeline.running(*live, jobs=RACK_JOBS) as process:
             pipeline.until(process, lambda: count("silent-sensor") and count("rack-overheating"))
@@ -180,7 +172,7 @@ def test_the_rules_hold_through_kills_and_in_a_replay(
     found, due = rules.site_outages()
     assert {row["state"] for row in due.values()} == {"WARNING", "NORMAL"}
     assert found == due
-    alerts_are_cloud_events(kafka)
+    alerts_are_cloud_events(topics)
 
 
 def alerts_are_cloud_events(kafka: Kafka) -> None:

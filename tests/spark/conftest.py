@@ -10,6 +10,7 @@ from events.settings import Settings
 from jars.java import QUICK_JAVA
 from spark_jobs.runtime import cds_archive
 from spark_jobs.runtime.session import new_session
+from spark_jobs.runtime.small_data import INTERPRETED
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +20,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         rackstream_jars=Settings().jars_dir, rackstream_home=tmp_path_factory.mktemp("spark")
     )
     java_options = f"{cds_archive.java_options(settings)} {QUICK_JAVA}"
-    session = new_session(settings, slots=2, state_partitions=2, java_options=java_options)
+    session = new_session(settings, 2, 2, INTERPRETED, java_options)
     try:
         yield session
     finally:
