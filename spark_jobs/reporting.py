@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from events.cli import UserFacingError
+from events.files import writing
 from events.times import now_ms, to_text
 from events.topics import Topic
 from spark_jobs.runtime.job import ConfiguredJob
@@ -56,25 +57,22 @@ def lock_file(checkpoint_root: str, topic_prefix: str, topic: Topic) -> Path:
 
 def _take(held: ExitStack, file: Path, owner: str, log: Callable[[str], None]) -> bool:
     """Lock a file until `held` ends; if another process has locked it, log which one."""
-    try:
+    with writing(f"the lock file {file}", "correct the checkpoint root, or use --no-dead-letters"):
         file.parent.mkdir(parents=True, exist_ok=True)
         opened: TextIO = file.open("a+", encoding="utf-8")
-    except OSError as error:
-        raise UserFacingError(f"the checkpoint root cannot be written: {error}.") from None
-    try:
-        # The kernel releases it when the process ends, however it ends.
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        opened.seek(0)
-        other = opened.read() or "another process"
-        opened.close()
-        topic = file.parent.name.removeprefix(f"{dead_letters.JOB.name}-")
-        log(f"{other} reports the dead letters of {topic}, so this one does not")
-        return False
-    held.callback(opened.close)
-    opened.truncate(0)
-    opened.write(owner)
-    opened.flush()
+        held.callback(opened.close)
+        try:
+            # The kernel releases it when the process ends, however it ends.
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            opened.seek(0)
+            other = opened.read() or "another process"
+            topic = file.parent.name.removeprefix(f"{dead_letters.JOB.name}-")
+            log(f"{other} reports the dead letters of {topic}, so this one does not")
+            return False
+        opened.truncate(0)
+        opened.write(owner)
+        opened.flush()
     return True
 
 

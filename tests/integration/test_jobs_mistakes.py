@@ -136,7 +136,7 @@ def test_a_trigger_that_does_not_exist_is_wrong_usage(command: Command) -> None:
         ),
         (
             "--checkpoint-root=/proc/nothing",
-            "spark_jobs: the checkpoint root cannot be written: [Errno 2] No such file",
+            "spark_jobs: the lock file /proc/nothing/",
         ),
     ],
 )

@@ -1,5 +1,7 @@
 """Which topics `run` reports the dead letters of, with which trigger, and in which process."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -121,8 +123,24 @@ def test_a_process_that_has_nothing_left_to_report_says_so(tmp_path: Path) -> No
 def test_a_checkpoint_root_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(UserFacingError, match=r"the checkpoint root cannot be written: .*file"),
+        pytest.raises(
+            UserFacingError, match=r"the lock file .* cannot be written \(Not a dir"
+        ),
         with_dead_letters(configured("overheating"), str(tmp_path / "file"), "", print),
+    ):
+        pass
+
+
+def test_a_file_system_without_locks_is_one_sentence_that_names_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with (
+        pytest.raises(UserFacingError, match=r"\(No locks available\).* use --no-dead-letters\.$"),
+        with_dead_letters(configured("overheating"), str(tmp_path), "", print),
     ):
         pass
 
