@@ -123,9 +123,7 @@ def test_a_process_that_has_nothing_left_to_report_says_so(tmp_path: Path) -> No
 def test_a_checkpoint_root_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(
-            UserFacingError, match=r"the lock file .* cannot be written \(Not a dir"
-        ),
+        pytest.raises(UserFacingError, match=r"the lock file .* cannot be written \(Not a dir"),
         with_dead_letters(configured("overheating"), str(tmp_path / "file"), "", print),
     ):
         pass
