@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.readme import longer_than_the_run, not_printed, transcript
+from tests.support import ROOT
 
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d"
 """A time up to its minute."""
@@ -30,8 +31,22 @@ def test_times_numbers_ids_and_widths_may_differ_and_nothing_else() -> None:
 
 
 def test_the_transcript_is_short() -> None:
-    assert len(transcript()) <= 10
+    assert len(transcript()) <= 5
     assert max(map(len, transcript())) <= 100
+
+
+def test_the_rates_are_those_of_the_plan_with_dead_letters() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    row = r"^\| dead-letters-catch-up \| {} backlog of [\d,]+ \| records/s: ([\d,]+) "
+    measured = [
+        re.findall(row.format(variant), page, flags=re.MULTILINE)[0].replace(",", "")
+        for variant in ("windows", "alerts")
+    ]
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    quoted = re.search(r"aggregate ([\d,]+) readings/s .* overheating rule for ([\d,]+)/s", readme)
+    assert quoted
+    rounded = [f"{round(int(rate), -4):,}" for rate in measured]
+    assert list(quoted.groups()) == rounded
 
 
 def test_the_alerts_of_the_transcript_fit_into_the_run() -> None:
