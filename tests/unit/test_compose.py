@@ -62,6 +62,12 @@ APPS = {
 SETTINGS = {name.upper() for name in settings.Settings.model_fields}
 ALERTING_SETTINGS = {name.upper() for name in AlertingSettings.model_fields}
 ONE_SHOTS = {"topic-init", "world"}
+LONG_RUNNING = {
+    name: service
+    for name, service in SERVICES.items()
+    if name not in ONE_SHOTS and {"cluster", "brokers"}.issuperset(service.get("profiles", []))
+}
+"""The services of `make up`, `make up-cluster` and `make up-brokers` that never end."""
 BUDGET_MIB = 6144
 
 
@@ -75,6 +81,25 @@ def volumes(service: dict[str, Any]) -> dict[str, str]:
     """Return a service's volumes by where they are mounted."""
     pairs = (entry.split(":") for entry in service.get("volumes", []))
     return {target: name for name, target, *_ in pairs}
+
+
+def program_words(service: dict[str, Any]) -> list[str]:
+    """Return what follows `python -m` in a service's command, without a script around it."""
+    words = [*service.get("entrypoint", ["python", "-m"]), *service["command"]]
+    if words[0] == "bash":  # with_compaction.sh --archive=FOLDER COMMAND ...
+        assert words[1] == "/opt/rackstream/spark/with_compaction.sh"
+        assert words[2] in words[3:], "the compaction of another archive than the job's"
+        words = words[3:]
+    submit = ["spark-submit", "--properties-file=/opt/rackstream/spark/standalone.conf"]
+    if words[:2] == submit:
+        return ["spark_jobs", *words[words.index("submit.py") + 1 :]]
+    assert words[:2] == ["python", "-m"]
+    return words[2:]
+
+
+def runs_spark_itself(service: dict[str, Any]) -> bool:
+    """Tell whether a service is Spark's master or a worker."""
+    return service.get("entrypoint", [""])[0] == "spark-class"
 
 
 def test_the_broker_is_the_version_that_runs_without_docker() -> None:
@@ -321,6 +346,23 @@ def test_nothing_starts_before_what_it_needs() -> None:
         assert "healthcheck" in service or name not in waited_for, name
 
 
+@pytest.mark.parametrize("name", LONG_RUNNING)
+def test_a_service_that_never_ends_has_a_health_check_and_a_program_its_own(name: str) -> None:
+    service = LONG_RUNNING[name]
+    check = service["healthcheck"]["test"]
+    if name in BROKERS:
+        assert "/dev/tcp/localhost/9092 " in check[-1]
+    elif runs_spark_itself(service):
+        words = service["command"]
+        page = words[words.index("--webui-port") + 1]
+        assert f"/dev/tcp/localhost/{page} " in check[-1]
+    else:
+        program, *_ = program_words(service)
+        assert check == ["CMD", "python", "-m", program, "health"]
+        group: Any = typer.main.get_command(APPS[program])
+        assert "health" in group.commands
+
+
 @pytest.mark.parametrize("services", [("real-time", "micro-batch"), sorted(CLUSTER_JOBS)])
 def test_the_deployment_lists_no_job_and_runs_each_once(services: tuple[str, ...]) -> None:
     words = [word for name in services for word in SERVICES[name]["command"]]
@@ -377,21 +419,10 @@ def test_the_images_settings_are_known() -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
-    entry = OURS[name].get("entrypoint", ["python", "-m"])
-    if entry[0] == "spark-class":
+    if runs_spark_itself(OURS[name]):
         return
-    words = OURS[name]["command"]
     assert 'ENTRYPOINT ["python", "-m"]' in DOCKERFILE
-    full = [*entry, *words]
-    if full[0] == "bash":  # with_compaction.sh --archive=FOLDER COMMAND ...
-        assert full[1] == "/opt/rackstream/spark/with_compaction.sh"
-        assert full[2] in full[3:], "the compaction of another archive than the job's"
-        full = full[3:]
-    submit = ["spark-submit", "--properties-file=/opt/rackstream/spark/standalone.conf"]
-    if full[:2] == submit:
-        full = ["python", "-m", "spark_jobs", *full[full.index("submit.py") + 1 :]]
-    assert full[:2] == ["python", "-m"]
-    program, command, *arguments = full[2:]
+    program, command, *arguments = program_words(OURS[name])
     group: Any = typer.main.get_command(APPS[program])
     known = {option for parameter in group.commands[command].params for option in parameter.opts}
     given = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
