@@ -22,10 +22,10 @@ from producer.__main__ import app as producer_app
 from spark_jobs.__main__ import app as spark_jobs_app
 from spark_jobs.registry import JOBS as JOBS_OF_SPARK
 from spark_jobs.runtime.job import ConfiguredJob
-from spark_jobs.runtime.runner import RunOptions, count_slots
+from spark_jobs.runtime.runner import SPARE_SLOTS, RunOptions, count_slots
 from spark_jobs.runtime.small_data import INTERPRETED
 from spark_jobs.runtime.triggers import Trigger
-from spark_jobs.storage.dead_letters import reporting_jobs
+from spark_jobs.storage.dead_letters import REPORTED_TOPICS, reporting_jobs
 from tests.support import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -100,6 +100,16 @@ def program_words(service: dict[str, Any]) -> list[str]:
 def runs_spark_itself(service: dict[str, Any]) -> bool:
     """Tell whether a service is Spark's master or a worker."""
     return service.get("entrypoint", [""])[0] == "spark-class"
+
+
+def reported_topics(*, real_time: bool) -> set[topics.Topic]:
+    """Return the topics whose dead letters `run --all-real-time` or `--all-micro-batch` reports."""
+    jobs = [
+        ConfiguredJob(job, job.options(), job.default_trigger)
+        for job in JOBS_OF_SPARK.values()
+        if job.name != "dead_letters" and (job.default_trigger is Trigger.REAL_TIME) == real_time
+    ]
+    return {topic for one in reporting_jobs(jobs) for topic in one.topics_read}
 
 
 def test_the_broker_is_the_version_that_runs_without_docker() -> None:
@@ -253,10 +263,14 @@ def test_each_worker_alone_has_slots_and_memory_for_the_real_time_jobs() -> None
     )
     real_time = [job for job in JOBS_OF_SPARK.values() if job.default_trigger is Trigger.REAL_TIME]
     jobs = [ConfiguredJob(job, job.options(), Trigger.REAL_TIME) for job in real_time]
+    if "--no-dead-letters" not in SERVICES["cluster-real-time"]["command"]:
+        jobs += reporting_jobs(jobs)
     counts = {topic.name: topic.partitions for topic in ALL}
-    slots = count_slots([*jobs, *reporting_jobs(jobs)], counts, RunOptions())
-    executors = int(conf["spark.cores.max"]) // int(conf["spark.executor.cores"])
-    assert int(conf["spark.cores.max"]) == executors * int(conf["spark.executor.cores"]) >= slots
+    slots, most = count_slots(jobs, counts, RunOptions()), int(conf["spark.cores.max"])
+    executors = most // int(conf["spark.executor.cores"])
+    assert most == executors * int(conf["spark.executor.cores"]) >= slots
+    tasks = slots - SPARE_SLOTS
+    assert f" = {tasks}, and {most - tasks} spare." in text, "the comment that explains the number"
     for name in WORKERS:
         offered = SERVICES[name]["command"]
         assert int(offered[offered.index("--cores") + 1]) >= int(conf["spark.cores.max"])
@@ -276,27 +290,22 @@ def test_one_driver_of_the_cluster_reports_the_dead_letters_of_every_topic() -> 
         name for name in CLUSTER_JOBS if "--no-dead-letters" not in SERVICES[name]["command"]
     ]
     assert reporting == ["cluster-micro-batch"]
-    by_kind: dict[bool, list[ConfiguredJob]] = {True: [], False: []}
-    for job in JOBS_OF_SPARK.values():
-        if job.name != "dead_letters":
-            is_real_time = job.default_trigger is Trigger.REAL_TIME
-            by_kind[is_real_time].append(ConfiguredJob(job, job.options(), job.default_trigger))
-    real_time, micro_batch = (
-        {topic for one in reporting_jobs(by_kind[kind]) for topic in one.topics_read}
-        for kind in (True, False)
-    )
-    assert real_time <= micro_batch
+    assert reported_topics(real_time=False) == set(REPORTED_TOPICS)
 
 
-def test_containers_that_share_the_checkpoints_agree_on_who_reports_by_a_lock() -> None:
-    sharing = ("real-time", "micro-batch", "closed-windows")
+def test_the_two_drivers_of_the_default_report_every_topic_and_share_the_locks() -> None:
+    reporting = [name for name in JOBS if "--no-dead-letters" not in SERVICES[name]["command"]]
+    assert reporting == ["real-time", "micro-batch"], "closed-windows is optional"
+    both = reported_topics(real_time=True) | reported_topics(real_time=False)
+    assert both == set(REPORTED_TOPICS)
+    # The first of them to take a topic's lock, which lies below the checkpoints, reports the topic.
     roots = {
         word
-        for name in sharing
+        for name in reporting
         for word in SERVICES[name]["command"]
         if word.startswith("--checkpoint-root=")
     }
-    mounted = {volumes(SERVICES[name])["/var/lib/rackstream/checkpoints"] for name in sharing}
+    mounted = {volumes(SERVICES[name])["/var/lib/rackstream/checkpoints"] for name in reporting}
     assert (len(roots), mounted) == (1, {"checkpoints"})
 
 
