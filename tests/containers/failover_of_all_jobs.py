@@ -17,6 +17,8 @@ pytestmark = pytest.mark.timeout(1500)
 RATE = 300
 DUE_AFTER_THE_KILL = 100
 REPLACED_BY_THE_CLUSTER = ("real-time", "micro-batch", "closed-windows")
+WORKER, BROKER = "spark-worker-1", "kafka-1"
+DRIVERS_OF_THE_CLUSTER = ("cluster-real-time", "cluster-micro-batch")
 FASTER = "tests/containers/failover_of_all_jobs.yml"
 
 
@@ -24,6 +26,9 @@ def assert_nothing_is_lost(stack: Stack, killed: str) -> None:
     """Kill a container under load, wait for alerts that are due after that, and compare all."""
     stack.await_history()
     stack.await_alerts(bool, timeout_s=120)
+    if killed == WORKER:
+        running = stack.applications_on(WORKER)
+        assert len(running) == len(DRIVERS_OF_THE_CLUSTER), "each driver loses an executor"
     killed_ms = now_ms()
 
     def due_after_the_kill(alerts: list[Row]) -> int:
@@ -45,7 +50,7 @@ def assert_nothing_is_lost(stack: Stack, killed: str) -> None:
 @pytest.mark.profiles("cluster", also=FASTER)
 def test_all_jobs_lose_nothing_when_a_worker_dies(stack: Stack) -> None:
     stack.up(without=REPLACED_BY_THE_CLUSTER)
-    assert_nothing_is_lost(stack, "spark-worker-1")
+    assert_nothing_is_lost(stack, WORKER)
 
 
 @pytest.mark.profiles("brokers", also=FASTER)
@@ -55,4 +60,4 @@ def test_all_jobs_lose_nothing_when_a_broker_dies(
     for name, value in THREE_BROKERS.items():
         monkeypatch.setenv(name, value)
     stack.up(without=("kafka",))
-    assert_nothing_is_lost(stack, "kafka-1")
+    assert_nothing_is_lost(stack, BROKER)

@@ -31,6 +31,10 @@ database = sqlite3.connect(f"file:{os.environ['ALERTING_DATABASE']}?mode=ro", ur
 for (alert,) in database.execute("SELECT alert FROM alerts"):
     print(alert)
 """
+READ_WORKER = """
+import urllib.request
+print(urllib.request.urlopen("http://localhost:8081/json/").read().decode())
+"""
 PORTS = (
     "KAFKA_HOST_PORT",
     "KAFKA_1_HOST_PORT",
@@ -160,6 +164,11 @@ class Stack:
         )
         logged = [json.loads(line) for line in done.stdout.splitlines()]
         return [row for row in logged if row["rule"] in rules]
+
+    def applications_on(self, worker: str) -> set[str]:
+        """Return the ids of the applications that have an executor on a Spark worker."""
+        page = json.loads(self.command("exec", "--no-TTY", worker, "python", "-c", READ_WORKER))
+        return {executor["appid"] for executor in page["executors"]}
 
     def truth(self, service: str) -> Truth:
         """Return the expected output that the finished producer or load wrote."""

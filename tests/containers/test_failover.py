@@ -9,7 +9,6 @@ weak signal again and again.
   one in micro-batches. It sends less, for the stack leaves two cores nothing to spare.
 """
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -28,10 +27,6 @@ SECONDS = int(os.environ.get("FAILOVER_SECONDS", "10"))
 LONG = SECONDS >= 60
 RATE, DUE_AFTER_THE_KILL, PATIENCE_S = (2000, 100, 120) if LONG else (300, 5, 300)
 WORKER, BROKER = "spark-worker-1", "kafka-1"
-READ_WORKER = """
-import urllib.request
-print(urllib.request.urlopen("http://localhost:8081/json/").read().decode())
-"""
 SEPARATE_RUNS = [
     pytest.param((WORKER,), marks=pytest.mark.profiles("cluster", "load")),
     pytest.param((BROKER,), marks=pytest.mark.profiles("brokers", "load")),
@@ -67,12 +62,6 @@ def await_alerts_after(stack: Stack, moment_ms: int) -> None:
     stack.await_alerts(enough, timeout_s=PATIENCE_S)
 
 
-def applications_on(stack: Stack, worker: str) -> set[str]:
-    """Return the ids of the applications that have an executor on a worker, as its page says."""
-    page = json.loads(stack.command("exec", "--no-TTY", worker, "python", "-c", READ_WORKER))
-    return {executor["appid"] for executor in page["executors"]}
-
-
 @pytest.mark.parametrize(
     "killed",
     SEPARATE_RUNS if LONG else [pytest.param((WORKER, BROKER), marks=ONE_RUN)],
@@ -94,7 +83,7 @@ def test_what_is_killed_under_load_loses_nothing(
     await_alerts_after(stack, now_ms())
     killed_ms = now_ms()
     if WORKER in killed:
-        assert len(applications_on(stack, WORKER)) == len(jobs), "each job loses an executor"
+        assert len(stack.applications_on(WORKER)) == len(jobs), "each job loses an executor"
         stack.kill(WORKER)
         await_alerts_after(stack, now_ms())
     if BROKER in killed:
