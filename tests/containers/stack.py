@@ -106,9 +106,15 @@ class Stack:
 
     def command(self, *arguments: str, timeout_s: float = 180) -> str:
         """Run `docker compose ARGUMENTS`, which must succeed, and return its output."""
-        done = output_of([*self.compose.compose_command_property, *arguments], self.env, timeout_s)
+        done = self.attempt(*arguments, timeout_s=timeout_s)
         assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stderr[-2000:]}"
         return done.stdout
+
+    def attempt(
+        self, *arguments: str, timeout_s: float = 180
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run `docker compose ARGUMENTS`, and return its status and output."""
+        return output_of([*self.compose.compose_command_property, *arguments], self.env, timeout_s)
 
     def container(self, service: str) -> str:
         """Return the name that Compose gives the container of a service."""

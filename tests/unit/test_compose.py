@@ -26,6 +26,7 @@ from spark_jobs.runtime.runner import SPARE_SLOTS, RunOptions, count_slots
 from spark_jobs.runtime.small_data import INTERPRETED
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage.dead_letters import REPORTED_TOPICS, reporting_jobs
+from tests.containers.operator_commands import OPEN_INCIDENT, commands_in, operator_commands
 from tests.support import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -436,6 +437,36 @@ def test_every_command_has_only_options_that_the_program_has(name: str) -> None:
     known = {option for parameter in group.commands[command].params for option in parameter.opts}
     given = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
     assert given <= known
+
+
+@pytest.mark.parametrize("words", operator_commands(), ids=" ".join)
+def test_a_documented_command_suits_the_container_of_the_default(words: list[str]) -> None:
+    service, *interpreter, program, name = words[:5]
+    assert service in DEFAULT
+    assert interpreter == ["python", "-m"]
+    assert program == program_words(SERVICES[service])[0]
+    command: Any = typer.main.get_command(APPS[program])
+    given = command.commands[name].make_context(name, words[5:]).params  # refuses what is invalid
+    scenario = (ROOT / "producer" / "scenarios" / "demo.yaml").read_text(encoding="utf-8")
+    assert str(given.get("subject", "")) in scenario
+
+
+def test_commands_of_operators_are_found_in_blocks_and_in_sentences() -> None:
+    documented = operator_commands()
+    assert {words[4] for words in documented if words[0] == "alerting"} == {
+        *("list", "show", "ack", "silence", "unsilence")
+    }
+    assert sum(OPEN_INCIDENT in words for words in documented) == 2
+    text = "\n".join([
+        "Run `docker compose exec one a",
+        "  b`, or `docker compose",
+        "exec two c`, and not `docker compose ps`:",
+        "```",
+        "$ docker compose exec three 'd e'",
+        "docker compose exec one a b",
+        "```",
+    ])  # fmt: skip
+    assert commands_in(text) == [["three", "d e"], ["one", "a", "b"], ["two", "c"]]
 
 
 def test_who_archives_also_compacts() -> None:
