@@ -8,7 +8,7 @@ alerts() {
 until found=$(alerts) && [ -n "$found" ]; do
   tries=$((tries + 1))
   if [ "$tries" -ge 120 ]; then
-    echo "No alert within two minutes: see docker compose ps, and the logs of unhealthy services." >&2
+    echo "No alert within two minutes: see docker compose ps --all, and the logs." >&2
     exit 1
   fi
   sleep 1
