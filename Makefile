@@ -13,7 +13,8 @@ export RUFF_CACHE_DIR = .rackstream/ruff
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-rest test-all lessons lint docs screenshots format lock \
-	broker broker-down status load bench up up-cluster up-brokers verdict monitoring failover down logs clean clean-runs
+	broker broker-down status load bench up up-cluster up-brokers verdict monitoring failover \
+	test-stack down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +107,9 @@ monitoring: ## Start it with Prometheus, Alertmanager and Grafana, which watch i
 failover: setup ## Kill a Spark worker and a broker under load, and count lost alerts
 	REQUIRE_DOCKER=1 FAILOVER_SECONDS=60 $(PY) -m pytest -s \
 		tests/containers/test_failover.py tests/containers/failover_of_all_jobs.py
+
+test-stack: setup ## Test the containers: verdicts after the start, after kills, after a restart
+	REQUIRE_DOCKER=1 EACH_VERDICT=1 $(PY) -m pytest -s tests/containers/test_stack.py
 
 logs: ## Follow the alerts of the containers
 	$(COMPOSE) logs --follow --no-log-prefix alerting
