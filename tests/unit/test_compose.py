@@ -100,7 +100,7 @@ def program_words(service: dict[str, Any]) -> list[str]:
 
 def runs_spark_itself(service: dict[str, Any]) -> bool:
     """Tell whether a service is Spark's master or a worker."""
-    return service.get("entrypoint", [""])[0] == "spark-class"
+    return "spark-class" in service.get("entrypoint", [])
 
 
 def reported_topics(*, real_time: bool) -> set[topics.Topic]:
