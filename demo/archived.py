@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,11 +15,8 @@ from demo.verdict import Truth
 from events.settings import Settings
 from events.topics import ALL, EVENT_TOPICS
 from producer.hashing import Bools, Ints
+from producer.places import OFFSET_MASK, PARTITION_BITS, place_of, split_place
 
-PARTITION_BITS = 48
-"""A place in a topic is one integer: its partition above so many bits, and its offset in them."""
-OFFSET_MASK = (1 << PARTITION_BITS) - 1
-Number = TypeVar("Number", int, Ints)
 _COMPACTED = {topic.name for topic in ALL if topic.compacted}
 _EVENTS = {topic.name for topic in EVENT_TOPICS}
 
@@ -96,16 +92,6 @@ def _listed_files(log: Path) -> list[str]:
         for line in path.read_text(encoding="utf-8").splitlines()[1:]
     ]
     return list(dict.fromkeys("/".join(json.loads(line)["path"].split("/")[-4:]) for line in lines))
-
-
-def place_of(partition: Number, offset: Number) -> Number:
-    """Return the places of records."""
-    return (partition << PARTITION_BITS) | offset
-
-
-def split_place(place: int) -> tuple[int, int]:
-    """Return partition and offset."""
-    return place >> PARTITION_BITS, place & OFFSET_MASK
 
 
 def held_places(settings: Settings) -> dict[str, dict[int, range]]:

@@ -9,7 +9,6 @@ import numpy as np
 from confluent_kafka import KafkaException
 
 from broker.topics import read_to_end
-from demo.archived import place_of, split_place
 from demo.clickstream import KINDS
 from demo.comparison import Comparison, Row
 from demo.verdict import Truth
@@ -24,6 +23,7 @@ from producer.expected.rack_alerts import READING_RULES, AlertSelection
 from producer.expected.topic_contents import TopicContents
 from producer.expected.truth import distinct_events, truth_rows
 from producer.ledger import LedgerRun, TopicRecord, add_unnoted, read_runs
+from producer.places import place_of, split_place
 from producer.streams.stream_plan import FaultFlag
 
 FAULT_COUNTS = {

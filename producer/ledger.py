@@ -19,8 +19,9 @@ sent. The rows take 40 bytes per record, a fifth of what the topic takes.
 import time
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -32,7 +33,9 @@ from events.files import replace_file, writing
 from events.records import encode
 from events.topics import Topic
 from producer.expected.topic_contents import AcknowledgedRecords, PublishedStream
+from producer.hashing import Ints
 from producer.pacing.schedule import Schedule, make_schedule
+from producer.places import place_of
 from producer.publish import OnAcknowledged
 from producer.scenario import Scenario
 from producer.streams.stream_set import StreamSet, clock_rate
@@ -44,6 +47,8 @@ WRITE_EVERY_S = 0.5
 """How long they wait at most."""
 MARGIN_S = 120.0
 """By how much a producer's clock may be ahead of the broker's."""
+RECORDS_PER_CHUNK = 10_000
+"""So many records of a topic are compared at once with those that were noted."""
 
 Content = TypeVar("Content")
 
@@ -265,17 +270,39 @@ def add_unnoted(
     one of a run that was killed, or had failed deliveries, if that run would have sent its value by
     then. Other runs have noted all of their records.
     """
-    noted: set[tuple[int, int]] = set()
-    for stream in _streams_of(runs, topic):
-        noted.update(map(tuple, stream.acknowledged.rows()[:, 2:4].tolist()))
-        if stream.flush_place is not None:
-            noted.add(stream.flush_place)
-    unknown = [record for record in records if (record.partition, record.offset) not in noted]
+    noted = _noted_places(_streams_of(runs, topic))
+    unknown = [record for some in _chunks(records) for record in _not_in(noted, some)]
     for run in runs:
         if unknown and not run.has_noted_all:
             for stream in _streams_of([run], topic):
                 unknown = _add_from_plan(stream, unknown)
     return unknown
+
+
+def _noted_places(streams: Iterable[PublishedStream]) -> Ints:
+    """Return the places of all records that runs have noted, sorted."""
+    places = [np.empty(0, dtype=np.int64)]
+    for stream in streams:
+        rows = stream.acknowledged.rows()
+        places.append(place_of(rows[:, 2], rows[:, 3]))
+        if stream.flush_place is not None:
+            places.append(np.array([place_of(*stream.flush_place)], dtype=np.int64))
+    return np.sort(np.concatenate(places))
+
+
+def _chunks(records: Iterable[TopicRecord]) -> Iterator[list[TopicRecord]]:
+    rest = iter(records)
+    while some := list(islice(rest, RECORDS_PER_CHUNK)):
+        yield some
+
+
+def _not_in(sorted_places: Ints, records: Sequence[TopicRecord]) -> list[TopicRecord]:
+    if not len(sorted_places):
+        return list(records)
+    places = np.array([place_of(record.partition, record.offset) for record in records])
+    # Not np.isin: it would sort all the noted places again for each chunk.
+    found = np.minimum(np.searchsorted(sorted_places, places), len(sorted_places) - 1)
+    return [records[at] for at in np.flatnonzero(sorted_places[found] != places).tolist()]
 
 
 def _streams_of(runs: Sequence[LedgerRun], topic: Topic) -> list[PublishedStream]:

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from demo import verdict_command
-from demo.archived import ArchiveCheck, ArchiveReader, compare_archive, place_of
+from demo.archived import ArchiveCheck, ArchiveReader, compare_archive
 from demo.comparison import Comparison
 from demo.verdict_command import _wait_for_archive
 from events.cli import UserFacingError
+from producer.places import place_of
 
 HOUR = "date=2026-11-24/hour=12"
 TOPIC = "rack-readings"

@@ -105,7 +105,10 @@ def test_a_row_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     assert found.tolist() == expected[:-1].tolist()
 
 
-def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(tmp_path: Path) -> None:
+def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("producer.ledger.RECORDS_PER_CHUNK", 100)
     write_run(tmp_path, T0)
     sent = write_run(tmp_path, T0 + 10**6, killed=True)
     for stream in sent:
