@@ -36,7 +36,7 @@ def compare_clickstream(
     compared: dict[str, Comparison] = {}
     for kind, compare_kind in comparers.items():
         if kind in truth:
-            compared |= compare_kind(truth[kind], actual[kind])
+            compared |= compare_kind(truth[kind], actual.get(kind, ()))
     return compared
 
 

@@ -45,6 +45,7 @@ def read_ledger_truth(
     *,
     lost_signal_watermark_ms: int,
     rules_to_prove: Sequence[str] = RULES,
+    clickstream_required: bool = True,
 ) -> Truth:
     """Return the truth of a ledger's runs; `inputs` compares the ledger with the input topics.
 
@@ -84,6 +85,7 @@ def read_ledger_truth(
         inputs=Comparison(held, held - len(missing) + len(wrong), missing, wrong),
         distinct=_as_json(distinct_events(actions[0])) if actions else (),
         signal_statistics=kinds.get("signal-statistic", []),
+        clickstream_required=clickstream_required,
     )
 
 

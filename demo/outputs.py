@@ -33,6 +33,7 @@ _LAST_RECORD_COUNTS = (
     RACK_TEMPERATURE, SIGNAL_STATISTICS, USER_TOTALS, ACTION_COUNTS, INCIDENTS,
 )  # fmt: skip
 """Topics in which a later record for a key replaces the earlier; in the others all count."""
+READ_TOPICS = (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS, ALERTS)
 RECORDS_PER_POLL = 10_000
 FETCH_BYTES, FETCH_WAIT_MS = 1 << 20, 500
 """The broker answers a fetch when it has so many bytes, or after so many milliseconds."""
@@ -50,10 +51,7 @@ class Outputs:
         self._settings = settings
         self._alert_log = alert_log
         self._alert_database = alert_database
-        self._names = {
-            settings.topic(topic): topic.name
-            for topic in (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS, ALERTS)
-        }
+        self._names = {settings.topic(topic): topic.name for topic in READ_TOPICS}
         self._all: dict[str, list[bytes]] = {topic.name: [] for topic in _ALL_RECORDS_COUNT}
         self._last: dict[str, dict[bytes, bytes]] = {
             topic.name: {} for topic in _LAST_RECORD_COUNTS
@@ -72,13 +70,7 @@ class Outputs:
             fetch_min_bytes=FETCH_BYTES,
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
-        self._consumer.assign(
-            [
-                part
-                for topic in (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS, ALERTS)
-                for part in self._partitions(topic)
-            ]
-        )
+        self._consumer.assign([part for topic in READ_TOPICS for part in self._partitions(topic)])
 
     def poll(self, wait_s: float) -> None:
         """Read the topics' new records; wait at most this long for one."""

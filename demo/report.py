@@ -52,11 +52,12 @@ def show(
         table.add_column(heading, justify="right", no_wrap=True)
     for name, compared in verdict.by_name.items():
         counts = (compared.expected, compared.actual, len(compared.missing), len(compared.wrong))
+        fails = not compared.passed or f"no {name}" in verdict.shortfalls
         table.add_row(
             name,
             *(f"{count:,}" for count in counts),
             *_delay_cells(verdict.delays.by_rule.get(name)),
-            style="" if compared.passed else "bold red",
+            style="bold red" if fails else "",
         )
     if early := verdict.delays.before_first_batch:
         label = "due before first batch"
@@ -91,16 +92,18 @@ def _seconds(seconds: float) -> str:
 
 
 def conclusion(verdict: Verdict) -> str:
-    """Return the verdict in one sentence, with the names of the outputs that failed."""
+    """Return the verdict, with the names of the outputs that failed, or that expected nothing."""
+    lacks = ", ".join(verdict.shortfalls)
     if not verdict.passed:
         failed = {name: each for name, each in verdict.by_name.items() if not each.passed}
         missing = sum(len(each.missing) for each in failed.values())
         wrong = sum(len(each.wrong) for each in failed.values())
-        return f"FAILED in {', '.join(failed)}: {missing:,} missing, {wrong:,} wrong."
-    if verdict.shortfalls:
+        sentence = f"FAILED in {', '.join(failed)}: {missing:,} missing, {wrong:,} wrong."
+        return f"{sentence} Not proved: {lacks}." if lacks else sentence
+    if lacks:
         return (
-            "Nothing is missing or wrong, but the scenario was too short to prove anything: "
-            f"{', '.join(verdict.shortfalls)}. Let it run for 60 s."
+            "Nothing is missing or wrong, but what was sent is too little to prove anything: "
+            f"{lacks}. Let every producer run for 60 s."
         )
     return "All outputs match the truth: 0 missing, 0 wrong."
 

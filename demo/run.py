@@ -211,7 +211,7 @@ class Demo:
         inventory_option = f"--inventory={self._inventory_path}"
         self._others.append(self._start("the dashboard", [*command, inventory_option]))
         truth, actual, archived, shown = self._play(broker)
-        verdict = replace(compare_outputs(truth, actual), archived=archived, dashboard=shown)
+        verdict = compare_outputs(truth, actual, archived=archived, dashboard=shown)
         report.show(self._console, truth, actual, verdict, self._first_alert_s)
         return verdict.passed and not verdict.shortfalls
 
@@ -306,8 +306,11 @@ class Demo:
             if watermark_s is None
             else round(1000 * watermark_s),
             rules_to_prove=self._options.rules_to_prove,
+            clickstream_required=self._options.clickstream,
         )
-        return truth if self._has_statistics() else replace(truth, signal_statistics=())
+        if self._has_statistics():
+            return truth
+        return replace(truth, signal_statistics=(), statistics_required=False)
 
     def _start_producers(self) -> list[Child]:
         duration_s = self._options.duration_s

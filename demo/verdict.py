@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from demo.clickstream import compare_clickstream
+from demo.clickstream import KINDS, compare_clickstream
 from demo.comparison import Comparison, Row, compare, compare_last, difference, key_of
 from demo.delays import Delays, alert_delays
 from demo.incidents import compare_incidents
@@ -39,6 +39,9 @@ class Truth:
     scenario proves nothing unless each of `rules_to_prove` has alerts of both states. `inputs`
     compares what was sent with the input topics, if that is known. `distinct` has each user action
     once.
+
+    If the outputs of a clickstream and the signal statistics are required, the verdict has their
+    rows even if nothing was sent from which they follow.
     """
 
     summary: Row
@@ -52,6 +55,8 @@ class Truth:
     inputs: Comparison | None = None
     distinct: Sequence[Row] = ()
     signal_statistics: Sequence[Row] = ()
+    clickstream_required: bool = True
+    statistics_required: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,23 +130,37 @@ class Verdict:
         return {name: compared for name, compared in rows.items() if compared is not None}
 
 
-def compare_outputs(truth: Truth, actual: Actual) -> Verdict:
-    """Compare all outputs."""
+def compare_outputs(
+    truth: Truth,
+    actual: Actual,
+    *,
+    archived: Comparison | None = None,
+    dashboard: Comparison | None = None,
+) -> Verdict:
+    """Compare all outputs; those of the archive and the dashboard were compared before.
+
+    Whatever was sent, each required output has its row.
+    """
+    no_rows = dict.fromkeys(KINDS, ()) if truth.clickstream_required else {}
+    has_statistics = truth.statistics_required or truth.signal_statistics
+    has_distinct = truth.clickstream_required or truth.distinct
     alerts = [*truth.alerts, *initial_silences(truth, actual), *site_outages(truth, actual)]
     verdict = Verdict(
         compare_alerts_by_rule(alerts, actual.alerts, actual.not_alerts),
         compare_incidents((row for row, _ in actual.alert_topic), actual.incidents, actual.read_ms),
         compare_dead_letters(truth.dead_letters, actual.dead_letters),
         compare_windows(truth.windows, actual.windows),
-        compare_clickstream(truth.clickstream, actual.clickstream),
+        compare_clickstream({**no_rows, **truth.clickstream}, actual.clickstream),
         alert_delays(alerts, actual.alert_topic, actual.ready_ms),
         inputs=truth.inputs,
         signal_statistics=(
             compare_signal_statistics(truth.signal_statistics, actual.signal_statistics)
-            if truth.signal_statistics
+            if has_statistics
             else None
         ),
-        distinct=compare_distinct(truth.distinct, actual.distinct) if truth.distinct else None,
+        distinct=compare_distinct(truth.distinct, actual.distinct) if has_distinct else None,
+        archived=archived,
+        dashboard=dashboard,
     )
     return replace(verdict, shortfalls=shortfalls(truth, alerts, verdict.others))
 
@@ -274,7 +293,7 @@ def shortfalls(truth: Truth, alerts: Sequence[Row], others: Mapping[str, Compari
     """Return what the scenario lacks to prove something, as parts of a sentence.
 
     `alerts` has the truth's, and those that follow from the output. Indeterminate ones prove
-    nothing. Nor does a comparison of other rows without one.
+    nothing. Nor does a comparison of `others` that expects nothing: of each job one has to.
     """
     sure = [row for row in alerts if not row.get("either")]
     states = {row["state"] for row in sure}

@@ -2,7 +2,6 @@
 
 import time
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +44,13 @@ def verdict_command(
         Path | None,
         typer.Option(help="The folder that the job archive writes to.", show_default=False),
     ] = None,
+    clickstream: Annotated[
+        bool,
+        typer.Option(
+            "--clickstream/--no-clickstream",
+            help="Whether the verdict fails if no clickstream was sent, but only racks.",
+        ),
+    ] = True,
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds without a new output after which it ends.")
     ] = 60.0,
@@ -54,7 +60,8 @@ def verdict_command(
     End the producers first, and leave the jobs and alerting running: the command waits for the
     outputs that are still missing. It judges all runs of the ledger together.
 
-    Exit status: 0 if nothing is missing or wrong, and every rule had alerts of both states; else 1.
+    Exit status: 0 if nothing is missing or wrong, every rule had alerts of both states, and every
+    other row expects something; else 1.
     """
     config = settings.load()
     with open_database(database):
@@ -67,6 +74,7 @@ def verdict_command(
         racks,
         read_rules(rules, racks) if rules else Rules(),
         lost_signal_watermark_ms=duration_ms(LOST_SIGNAL_WATERMARK),
+        clickstream_required=clickstream,
     )
     typer.echo("verdict: comparing the outputs ...", err=True)
     with closing(Outputs(config, database)) as outputs:
@@ -77,7 +85,7 @@ def verdict_command(
         # While it waited for the archive, the silence of all racks may have brought more alerts.
         _wait_for(outputs, truth, QUIET_S)
         actual = outputs.actual(up_to_date=True)
-    judged = replace(compare_outputs(truth, actual), archived=archived)
+    judged = compare_outputs(truth, actual, archived=archived)
     report.show(Console(highlight=False, soft_wrap=True), truth, actual, judged, None)
     raise typer.Exit(0 if judged.passed and not judged.shortfalls else 1)
 

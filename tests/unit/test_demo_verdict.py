@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from demo import report
-from demo.clickstream import KINDS
 from demo.comparison import Comparison
 from demo.delays import Delay, alert_delays, first_batches
 from demo.verdict import (
@@ -30,6 +29,8 @@ from events.cli import UserFacingError
 from events.rules import Rules, SiteOutage
 from events.times import to_ms, to_text
 from tests.builders import rack
+from tests.demo import VERDICT_ROWS
+from tests.unit.test_demo_clickstream import TRUTH as CLICKSTREAM
 
 T0 = "2026-11-21T06:26:00.123Z"
 
@@ -77,6 +78,37 @@ def window(scope: str, **changes: Any) -> dict[str, Any]:
     return row | changes
 
 
+def statistic(device_type: str | None, rack_id: str | None, **changes: Any) -> dict[str, Any]:
+    row = {
+        "window_start": "2026-11-21T06:26:00.000Z",
+        "window_end": "2026-11-21T06:27:00.000Z",
+        "device_type": device_type,
+        "rack_id": rack_id,
+        "reading_count": 7,
+        "signal_strength_min": 0.1,
+        "signal_strength_max": 0.9,
+        "signal_strength_avg": 0.5,
+    }
+    return row | changes
+
+
+CLICKSTREAM_ROWS = {
+    "clicked impressions": 2,
+    "unclicked impressions": 1,
+    "sessions": 2,
+    "user totals": 1,
+    "action counts": 2,
+}
+"""How many rows each output has, of those that `test_demo_clickstream` compares."""
+ACTION = {
+    "event_id": "e1",
+    "event_time": T0,
+    "user_id": "u",
+    "action": "view",
+    "page": "/",
+    "device": "phone",
+    "amount": None,
+}
 OPENING = logged(1001)
 INCIDENT = {
     "alert_id": OPENING["alert_id"],
@@ -99,6 +131,9 @@ def truth(alerts: int = 20, duplicates: int = 100, dead_letters: int = 1) -> Tru
         [alert(number, rule=RULES[number // 2 % len(RULES)]) for number in range(alerts)],
         [dead_letter(number) for number in range(dead_letters)],
         [window("fleet")],
+        CLICKSTREAM,
+        distinct=[ACTION],
+        signal_statistics=[statistic("x", None)],
     )
 
 
@@ -109,6 +144,9 @@ def outputs_of(expected: Truth, **changes: Any) -> Actual:
         "windows": expected.windows,
         "alert_topic": [(OPENING, 0)],
         "incidents": [INCIDENT],
+        "clickstream": expected.clickstream,
+        "distinct": expected.distinct,
+        "signal_statistics": expected.signal_statistics,
     }
     return Actual(**{**actual, **changes})
 
@@ -336,20 +374,6 @@ def test_a_missing_and_an_unexpected_window_are_found() -> None:
     assert compared.wrong == ["window ('rack-0009', '2026-11-21T06:20:00.000Z') was not expected"]
 
 
-def statistic(device_type: str | None, rack_id: str | None, **changes: Any) -> dict[str, Any]:
-    row = {
-        "window_start": "2026-11-21T06:26:00.000Z",
-        "window_end": "2026-11-21T06:27:00.000Z",
-        "device_type": device_type,
-        "rack_id": rack_id,
-        "reading_count": 7,
-        "signal_strength_min": 0.1,
-        "signal_strength_max": 0.9,
-        "signal_strength_avg": 0.5,
-    }
-    return row | changes
-
-
 def test_a_statistic_is_compared_by_window_and_group_and_in_every_field() -> None:
     expected = [statistic("x", None), statistic(None, "x"), statistic(None, "y", either=True)]
     nearly = statistic("x", None, signal_strength_avg=0.5 + 1e-12)
@@ -371,11 +395,53 @@ def test_a_statistic_is_compared_by_window_and_group_and_in_every_field() -> Non
         assert [sentence.split()[5] for sentence in changed.wrong] == [name]
 
 
-def test_the_report_has_a_row_for_statistics_only_where_the_truth_has_some() -> None:
-    assert "signal statistics" not in printed(truth(), outputs_of(truth()))
-    with_statistics = replace(truth(), signal_statistics=[statistic("x", None)])
-    lines = [line.split() for line in printed(with_statistics, outputs_of(truth())).splitlines()]
-    assert ["signal", "statistics", "1", "0", "1", "0"] in lines
+def test_a_verdict_on_all_jobs_has_a_row_of_each_even_if_nothing_was_sent() -> None:
+    later = {"input records", "archived records"}  # compared where the topics and files are
+    verdicts = [compare_outputs(each, outputs_of(each)) for each in (truth(), nothing_sent())]
+    rows = [set(verdict.by_name) for verdict in verdicts]
+    assert rows == [{*VERDICT_ROWS} - later] * 2
+
+
+def nothing_sent(**changes: Any) -> Truth:
+    return replace(truth(), clickstream={}, distinct=(), signal_statistics=(), **changes)
+
+
+def test_rows_of_what_was_never_sent_are_named_as_lacking() -> None:
+    rows = ["signal statistics", *CLICKSTREAM_ROWS, "distinct actions"]
+    verdict = compare_outputs(nothing_sent(), outputs_of(nothing_sent()))
+    assert (verdict.passed, verdict.shortfalls) == (True, [f"no {name}" for name in rows])
+    lines = [line.split() for line in printed(truth(), outputs_of(truth())).splitlines()]
+    assert ["signal", "statistics", "1", "1", "0", "0"] in lines
+    text = printed(nothing_sent(), outputs_of(nothing_sent()))
+    lines = [line.split() for line in text.splitlines()]
+    assert [[*name.split(), "0", "0", "0", "0"] in lines for name in rows] == [True] * len(rows)
+    assert f": no {', no '.join(rows)}. Let every producer run" in report.conclusion(verdict)
+
+
+def test_outputs_that_are_not_required_have_no_row_unless_they_were_sent() -> None:
+    fewer: dict[str, Any] = {"clickstream_required": False, "statistics_required": False}
+    verdict = compare_outputs(nothing_sent(**fewer), outputs_of(nothing_sent(**fewer)))
+    assert (verdict.passed, verdict.shortfalls) == (True, [])
+    assert list(verdict.others) == ["incidents", "dead letters", "rack-temperature windows"]
+    sent = replace(truth(), **fewer)
+    verdict = compare_outputs(sent, outputs_of(sent, signal_statistics=(), distinct=()))
+    failed = [name for name, each in verdict.others.items() if not each.passed]
+    assert failed == ["signal statistics", "distinct actions"]
+    assert list(verdict.clickstream) == list(CLICKSTREAM_ROWS)
+
+
+def test_an_archive_that_has_to_hold_nothing_is_lacking() -> None:
+    nothing = Comparison(0, 0, [], [])
+    verdict = compare_outputs(truth(), outputs_of(truth()), archived=nothing, dashboard=nothing)
+    assert verdict.shortfalls == ["no archived records", "no dashboard figures"]
+
+
+def test_a_verdict_that_fails_also_names_what_is_lacking() -> None:
+    expected = nothing_sent(statistics_required=False)
+    text = printed(expected, outputs_of(expected, windows=[]))
+    last = text.splitlines()[-1]
+    assert last.startswith("FAILED in rack-temperature windows: 1 missing, 0 wrong. Not proved: no")
+    assert ", no sessions, " in last
 
 
 def test_a_scenario_that_did_not_happen_is_reported_as_too_short() -> None:
@@ -400,8 +466,8 @@ def test_a_scenario_that_did_not_happen_is_reported_as_too_short() -> None:
         (True, lack.split(", ")) for lack in cases
     ]
     assert [report.conclusion(verdict) for verdict in verdicts] == [
-        "Nothing is missing or wrong, but the scenario was too short to prove anything: "
-        f"{lack}. Let it run for 60 s."
+        "Nothing is missing or wrong, but what was sent is too little to prove anything: "
+        f"{lack}. Let every producer run for 60 s."
         for lack in cases
     ]
 
@@ -427,18 +493,8 @@ def test_the_report_counts_and_names_what_is_missing_and_wrong() -> None:
 
 
 def test_a_failure_of_the_clickstream_alone_is_counted_and_named_in_the_last_sentence() -> None:
-    session = {
-        "user_id": "u",
-        "session_start": T0,
-        "session_end": T0,
-        "action_count": 1,
-        "amount_total": 0,
-    }
-    rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS} | {"session": [session]}
-    text = printed(
-        replace(truth(), clickstream=rows), outputs_of(truth(), clickstream=rows | {"session": []})
-    )
-    assert text.splitlines()[-1].startswith("FAILED in sessions: 1 missing, 0 wrong.")
+    text = printed(truth(), outputs_of(truth(), clickstream=CLICKSTREAM | {"session": []}))
+    assert text.splitlines()[-1] == "FAILED in sessions: 2 missing, 0 wrong."
 
 
 OTHER_COMPARISONS = {

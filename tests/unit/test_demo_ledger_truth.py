@@ -1,0 +1,106 @@
+"""The truth of a ledger: what its topics lack or hold besides, and which rows are not due yet."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from demo import ledger_truth
+from demo.ledger_truth import read_ledger_truth
+from demo.verdict import Actual, Truth, compare_outputs
+from events.rules import Rules
+from events.settings import Settings
+from events.topics import Topic
+from producer.ledger import Ledger, TopicRecord
+from producer.pacing.schedule import make_schedule
+from producer.scenario import load_scenario
+from producer.streams.stream_set import Stream, StreamSet, clock_rate
+from tests.builders import T0
+from tests.unit.clickstream import Topics
+
+CLICKSTREAM: tuple[Stream, ...] = ("clicks", "actions")
+FLUSHED_MS = T0 + 10**9
+
+
+def write_run(
+    folder: Path,
+    names: Sequence[Stream],
+    start_ms: int = T0,
+    *,
+    sent: bool = True,
+    flush: bool = False,
+) -> list[tuple[Topic, TopicRecord]]:
+    """Write a run of some streams, and return what it has sent, if it has sent anything."""
+    scenario = load_scenario(
+        None, {"streams": list(names), "count": 600, "time_scale": 600.0}, ["duplicate=0.05"]
+    )
+    schedule = make_schedule(
+        rate=scenario.paced_rate,
+        clock_rate=clock_rate(scenario.streams, scenario.racks),
+        now_ms=start_ms,
+        lead_ms=200,
+        count=scenario.count,
+        time_scale=scenario.time_scale,
+    )
+    streams = StreamSet(scenario.streams, scenario.make_world(), schedule, scenario.faults)
+    streams.restart(schedule, 0)
+    ledger, records = Ledger(folder, scenario, schedule, streams, 0), []
+    published = Topics(streams).sent if sent else []
+    for stream in published:
+        topic = stream.plan.topic
+        add, rows = ledger.adder(topic), stream.acknowledged.rows()
+        values = stream.plan.values(rows[:, 0])
+        for (number, flags, *place), value in zip(rows.tolist(), values, strict=True):
+            partition, offset, append_ms = place
+            add(number, flags, partition, offset, append_ms)
+            records.append((topic, TopicRecord(partition, offset, append_ms, value)))
+        if flush:
+            _, stream.flush = stream.plan.flush_record(FLUSHED_MS)
+            stream.flush_place, stream.flush_append_ms = (0, 10**6), FLUSHED_MS
+            records.append((topic, TopicRecord(0, 10**6, FLUSHED_MS, b"")))
+    ledger.write()
+    if sent:
+        ledger.end({"sent": len(records), "failed": 0, "seconds": 1.0}, published)
+    return records
+
+
+def truth_of(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, records: Sequence[tuple[Topic, TopicRecord]]
+) -> Truth:
+    """Return the truth of a ledger whose topics hold these records."""
+
+    def read_topic(_: Settings, topic: Topic) -> Iterator[TopicRecord]:
+        return (record for of, record in records if of == topic)
+
+    monkeypatch.setattr(ledger_truth, "read_topic", read_topic)
+    return read_ledger_truth(Settings(), folder, [], Rules(), lost_signal_watermark_ms=30_000)
+
+
+@pytest.mark.parametrize("crashed", [False, True], ids=["not started", "crashed at once"])
+def test_a_verdict_on_racks_alone_names_each_output_of_the_clickstream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, crashed: bool
+) -> None:
+    records = write_run(tmp_path, ["racks"])
+    if crashed:
+        write_run(tmp_path, CLICKSTREAM, T0 + 1000, sent=False)
+    truth = truth_of(monkeypatch, tmp_path, records)
+    assert truth.inputs is not None
+    assert (truth.inputs.expected, truth.inputs.passed) == (len(records), True)
+    names = (
+        *("clicked impressions", "unclicked impressions", "sessions", "user totals"),
+        *("action counts", "distinct actions"),
+    )
+    assert {f"no {name}" for name in names} <= {*compare_outputs(truth, Actual()).shortfalls}
+
+
+def test_a_record_that_the_topic_lacks_is_missing_and_one_of_no_run_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (topic, lost), *records = write_run(tmp_path, ["racks"])
+    foreign = TopicRecord(1, 10**7, T0, b"{}")
+    inputs = truth_of(monkeypatch, tmp_path, [*records, (topic, foreign)]).inputs
+    assert inputs is not None
+    assert inputs.missing == [
+        f"record {lost.offset} of partition {lost.partition} of rack-readings"
+    ]
+    assert inputs.wrong == ["record 10000000 of partition 1 of rack-readings is of no run"]
