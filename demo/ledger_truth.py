@@ -1,7 +1,7 @@
 """The truth of all runs of a ledger: what the jobs had to output of everything that was sent."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,7 +24,7 @@ from producer.expected.topic_contents import TopicContents
 from producer.expected.truth import distinct_events, truth_rows
 from producer.ledger import LedgerRun, TopicRecord, add_unnoted, read_runs
 from producer.places import place_of, split_place
-from producer.streams.stream_plan import FaultFlag
+from producer.streams.stream_plan import FLUSH_SUBJECT, FaultFlag
 
 FAULT_COUNTS = {
     "duplicates": FaultFlag.COPY,
@@ -34,6 +34,8 @@ FAULT_COUNTS = {
     "malformed": FaultFlag.MALFORMED,
 }
 """The counts of a summary, by the fault that each one counts."""
+NAMES_OF_NOT_DUE = {"session": "sessions", "attribution": "unclicked impressions"}
+"""The truth's kinds that have rows which wait for the watermark, and the report's names of them."""
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -78,15 +80,31 @@ def read_ledger_truth(
         kinds.get("alert", []),
         kinds["dead-letter"],
         kinds.get("window", []),
-        {kind: _as_json(kinds[kind]) for kind in KINDS if kind in kinds},
+        {kind: _as_json(_due(kinds[kind])) for kind in KINDS if kind in kinds},
         inventory,
         rules,
         rules_to_prove,
         inputs=Comparison(held, held - len(missing) + len(wrong), missing, wrong),
         distinct=_as_json(distinct_events(actions[0])) if actions else (),
         signal_statistics=kinds.get("signal-statistic", []),
+        not_due=_count_not_due(kinds),
         clickstream_required=clickstream_required,
     )
+
+
+def _due(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if not row.get("not_due")]
+
+
+def _count_not_due(kinds: Mapping[str, Sequence[Row]]) -> dict[str, int]:
+    """Count the rows that wait for the watermark, without indeterminate ones and flush records'."""
+    return {
+        name: sum(
+            bool(row.get("not_due")) and not row.get("either") and row["user_id"] != FLUSH_SUBJECT
+            for row in kinds.get(kind, ())
+        )
+        for kind, name in NAMES_OF_NOT_DUE.items()
+    }
 
 
 def _noting(records: Iterable[TopicRecord], places: "array[int]") -> Iterator[TopicRecord]:

@@ -72,6 +72,9 @@ def show(
     console.print(f"duplicate alerts, removed: {actual.repeats:,}")
     either = sum(compared.either for compared in verdict.by_name.values())
     console.print(f"indeterminate rows, not compared: {either:,}")
+    if any(truth.not_due.values()):
+        waiting = ", ".join(f"{count:,} {name}" for name, count in truth.not_due.items())
+        console.print(f"not due yet, not compared: {waiting}")
     if first_alert_s is not None:
         console.print(f"from start to first alert: {first_alert_s:.1f} s")
     for name, compared in verdict.by_name.items():

@@ -38,7 +38,7 @@ class Truth:
     Site outages follow from the alerts, the inventory and the rules that the jobs ran with. The
     scenario proves nothing unless each of `rules_to_prove` has alerts of both states. `inputs`
     compares what was sent with the input topics, if that is known. `distinct` has each user action
-    once.
+    once. `not_due` counts the rows that are left out because they wait for the watermark.
 
     If the outputs of a clickstream and the signal statistics are required, the verdict has their
     rows even if nothing was sent from which they follow.
@@ -55,6 +55,7 @@ class Truth:
     inputs: Comparison | None = None
     distinct: Sequence[Row] = ()
     signal_statistics: Sequence[Row] = ()
+    not_due: Mapping[str, int] = field(default_factory=dict)
     clickstream_required: bool = True
     statistics_required: bool = True
 

@@ -77,8 +77,9 @@ def truth_rows(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of the truth by kind, of what some topics contain.
 
-    If the clickstream `goes_on`, rows that wait for the watermark are left out. Otherwise its runs
-    have ended with flush records, which have closed everything but what they open themselves.
+    If the clickstream `goes_on`, rows that wait for the watermark are marked `not_due`. Otherwise
+    its runs have ended with flush records, which have closed everything but what they open
+    themselves.
     """
     selection = selection or AlertSelection()
     kinds: dict[str, list[dict[str, Any]]] = {}

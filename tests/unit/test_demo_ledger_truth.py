@@ -104,3 +104,25 @@ def test_a_record_that_the_topic_lacks_is_missing_and_one_of_no_run_is_wrong(
         f"record {lost.offset} of partition {lost.partition} of rack-readings"
     ]
     assert inputs.wrong == ["record 10000000 of partition 1 of rack-readings is of no run"]
+
+
+def test_rows_that_wait_for_the_watermark_are_counted_unless_a_flush_record_has_closed_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, closed = (
+        truth_of(
+            monkeypatch,
+            tmp_path / str(flush),
+            write_run(tmp_path / str(flush), CLICKSTREAM, flush=flush),
+        )
+        for flush in (False, True)
+    )
+    assert closed.not_due == {"sessions": 0, "unclicked impressions": 0}
+    more = {
+        "sessions": len(closed.clickstream["session"]) - len(waiting.clickstream["session"]),
+        "unclicked impressions": (
+            len(closed.clickstream["attribution"]) - len(waiting.clickstream["attribution"])
+        ),
+    }
+    assert waiting.not_due == more
+    assert min(more.values()) > 0

@@ -436,6 +436,13 @@ def test_an_archive_that_has_to_hold_nothing_is_lacking() -> None:
     assert verdict.shortfalls == ["no archived records", "no dashboard figures"]
 
 
+def test_rows_that_wait_for_the_watermark_are_counted_in_the_report() -> None:
+    waiting = replace(truth(), not_due={"sessions": 1234, "unclicked impressions": 0})
+    line = "not due yet, not compared: 1,234 sessions, 0 unclicked impressions"
+    assert line in printed(waiting, outputs_of(waiting)).splitlines()
+    assert "not due yet" not in printed(truth(), outputs_of(truth()))
+
+
 def test_a_verdict_that_fails_also_names_what_is_lacking() -> None:
     expected = nothing_sent(statistics_required=False)
     text = printed(expected, outputs_of(expected, windows=[]))

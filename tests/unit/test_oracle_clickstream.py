@@ -31,6 +31,10 @@ def action(
     return builders.action(name, event_time=when, user_id=user, amount=paid, **changes)
 
 
+def due(rows: Any) -> list[Any]:
+    return [row for row in rows if not row.get("not_due")]
+
+
 def pairs(rows: Any) -> set[tuple[str, str | None, float | None, bool]]:
     found = [
         (r["impression_id"], r["click_id"], r["seconds_to_click"], r.get("either", False))
@@ -96,13 +100,16 @@ def test_an_impression_without_a_click_has_its_row_when_the_watermark_passes_its
     shown = [impression("a"), impression("b", 1), impression("c", 2), impression("d", -HOUR)]
     watermark_ms = DAY0 + HOUR + 1
     rows = attributions(shown, [click("k", "c", 5)], watermark_ms=watermark_ms)
-    assert pairs(rows) == {
+    assert pairs(due(rows)) == {
         ("a", None, None, False),
         ("b", None, None, True),  # at the very moment
         ("c", "k", 0.003, False),  # a pair comes at once
         ("d", None, None, False),
     }
-    assert pairs(attributions(shown, [], watermark_ms=DAY0)) == {("d", None, None, True)}
+    at_first = list(attributions(shown, [], watermark_ms=DAY0))
+    assert pairs(due(at_first)) == {("d", None, None, True)}
+    waiting = [row["impression_id"] for row in at_first if row.get("not_due")]
+    assert waiting == ["a", "b", "c"]
 
 
 def test_copies_of_impressions_and_clicks_count_once() -> None:
@@ -175,13 +182,15 @@ def test_a_session_is_written_when_the_watermark_passes_its_end() -> None:
 
     def ends(watermark: float) -> list[tuple[str, float, bool]]:
         rows = sessions(actions, watermark_ms=DAY0 + int(watermark * MINUTE))
-        return [(user, end, either) for user, _, end, _, _, either in spans(rows)]
+        return [(user, end, either) for user, _, end, _, _, either in spans(due(rows))]
 
     assert ends(34.9) == []
     assert ends(35) == [("w", 35, True)]
     assert ends(39.9) == [("w", 35, False)]
     assert ends(89.9) == [("u", 40, False), ("w", 35, False)]
     assert ends(91) == [("u", 40, False), ("u", 90, False), ("w", 35, False)]
+    waiting = [row for row in sessions(actions, watermark_ms=DAY0) if row.get("not_due")]
+    assert [row["user_id"] for row in waiting] == ["u", "u", "w"]
 
 
 def test_a_session_is_of_one_user_and_sums_distinct_purchases() -> None:

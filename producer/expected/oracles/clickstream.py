@@ -12,9 +12,9 @@ depends on one is indeterminate (`"either": true`), and each row that may come o
   more than six such actions, only those with all and with none of them are listed; what comes out
   lies between the start and the end of the longest listed one.
 
-A row that comes only when the watermark has passed its end is left out if it has not: an impression
-without a click, and a session. `watermark_ms` is the final watermark, None if it has passed all. A
-row that ends at that very moment is indeterminate.
+A row that comes only when the watermark has passed its end is not due if it has not (`"not_due":
+true`): an impression without a click, and a session. `watermark_ms` is the final watermark, None if
+it has passed all. A row that ends at that very moment is indeterminate.
 
 A user with a late purchase has one total, which counts all of them: a job with bounded state
 cannot tell whether so late a purchase is a copy. `truth` leaves out events that are too far ahead
@@ -68,11 +68,12 @@ def attributions(
             )
         for_sure = [click for click in joined if click.event_id not in too_late_ids]
         last_click_ms = to_ms(impression.event_time) + CLICK_WITHIN_MS
-        if (indeterminate or not for_sure) and not _is_open(last_click_ms, watermark_ms):
-            yield mark_indeterminate(
+        if indeterminate or not for_sure:
+            row = mark_indeterminate(
                 _attribution(impression, None),
                 indeterminate or bool(joined) or last_click_ms == watermark_ms,
             )
+            yield _mark_not_due(row, last_click_ms, watermark_ms)
 
 
 def sessions(
@@ -96,7 +97,8 @@ def sessions(
                     row = mark_indeterminate(
                         _session(session), bool(maybe) or end_ms == watermark_ms
                     )
-                    if row not in rows and not _is_open(end_ms, watermark_ms):
+                    row = _mark_not_due(row, end_ms, watermark_ms)
+                    if row not in rows:
                         rows.append(row)
             yield from rows
 
@@ -138,8 +140,9 @@ def action_counts(
         yield mark_indeterminate(row, any(event_id in too_late_ids for event_id in event_ids))
 
 
-def _is_open(end_ms: int, watermark_ms: int | None) -> bool:
-    return watermark_ms is not None and end_ms > watermark_ms
+def _mark_not_due(row: Row, end_ms: int, watermark_ms: int | None) -> Row:
+    is_due = watermark_ms is None or end_ms <= watermark_ms
+    return row if is_due else {**row, "not_due": True}
 
 
 def _distinct(events: Iterable[_Some]) -> list[_Some]:
