@@ -24,7 +24,7 @@ from demo.verdict import (
     site_outages,
 )
 from demo.verdict_command import verdict_command
-from events.catalog import RULES
+from events.catalog import JOBS, RULE_JOBS, RULES
 from events.cli import UserFacingError
 from events.rules import Rules, SiteOutage
 from events.times import to_ms, to_text
@@ -393,6 +393,26 @@ def test_a_statistic_is_compared_by_window_and_group_and_in_every_field() -> Non
     for name, value in others.items():
         changed = compare_signal_statistics(expected[:1], [statistic("x", None, **{name: value})])
         assert [sentence.split()[5] for sentence in changed.wrong] == [name]
+
+
+ROWS_OF_JOBS: dict[str, set[str]] = {
+    **{job: {rule} for rule, job in RULE_JOBS.items()},
+    "rack_temperature": {"rack-temperature windows"},
+    "ad_attribution": {"clicked impressions", "unclicked impressions"},
+    "action_counts": {"action counts"},
+    "user_sessions": {"sessions"},
+    "user_totals": {"user totals"},
+    "deduplicate": {"distinct actions"},
+    "archive": {"archived records"},
+    "signal_statistics": {"signal statistics"},
+    "dead_letters": {"dead letters"},
+}
+
+
+def test_every_job_has_a_row() -> None:
+    assert set(ROWS_OF_JOBS) == set(JOBS)
+    rows = set().union(*ROWS_OF_JOBS.values())
+    assert rows | {"input records", "incidents"} == set(VERDICT_ROWS)
 
 
 def test_a_verdict_on_all_jobs_has_a_row_of_each_even_if_nothing_was_sent() -> None:
