@@ -77,8 +77,8 @@ class Job:
     - `by_event_time`: the job leaves out records too far in the future.
     - `watermark_policy` decides whether the slower (`min`) or the faster source sets the watermark.
     - `micro_batch_interval` is the least time between the starts of two micro-batches. A job with
-      `choose_interval` takes it from its own options instead, and never from `--batch-seconds`.
-      Real-time batches have one length for all jobs.
+      an `interval_option` takes it from this one of its own options instead, and never from
+      `--batch-seconds`. Real-time batches have one length for all jobs.
     - `real_time_batch_share` is the length of a real-time batch as a share of the usual one. Ending
       a batch takes a second of planning, so two queries should not do it at the same moment.
     - `low_priority`: in Real-time Mode the job gets records up to a second late, and asks the
@@ -109,7 +109,7 @@ class Job:
     watermark_policy: Callable[[Any], str] | None = None
     by_event_time: bool = False
     micro_batch_interval: timedelta = timedelta(0)
-    choose_interval: Callable[[Any], timedelta] | None = None
+    interval_option: str = ""
     real_time_batch_share: float = 1.0
     low_priority: bool = False
     covers_other_readers: bool = False
@@ -138,6 +138,10 @@ class Job:
         plans = dict(self.plans)
         plans.pop(Trigger.REAL_TIME)
         return replace(job, plans=plans, not_real_time_because=places[0])
+
+    def triggers_with(self, option: str) -> set[Trigger]:
+        """Return the triggers under which the job uses one of the `COMMON_OPTIONS`."""
+        return {trigger for trigger in self.plans if COMMON_OPTIONS[option](self, trigger)}
 
     @property
     def default_trigger(self) -> Trigger:
@@ -185,6 +189,25 @@ class Job:
             + " or ".join(modes)
             + (f", or --trigger {others[0]}." if others else ".")
         )
+
+
+def _takes_rules(job: Job, _trigger: Trigger) -> bool:
+    return issubclass(job.options, RuleOptions)
+
+
+COMMON_OPTIONS: Mapping[str, Callable[[Job, Trigger], bool]] = {
+    "inventory": _takes_rules,
+    "rules": _takes_rules,
+    "state_partitions": lambda job, _: job.state_partitions > 0,
+    "batch_seconds": lambda job, trigger: (
+        trigger is Trigger.REAL_TIME or (trigger is Trigger.MICRO_BATCH and not job.interval_option)
+    ),
+    "rules_batch_seconds": lambda job, trigger: (
+        trigger is Trigger.MICRO_BATCH and job.rule is not None
+    ),
+    "restarts": lambda _, trigger: trigger is not Trigger.AVAILABLE_NOW,
+}
+"""The options of `run` that only some jobs or triggers use, by parameter, and which ones do."""
 
 
 class ConfiguredJob(NamedTuple):

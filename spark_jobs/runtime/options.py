@@ -51,7 +51,12 @@ class Option:
     @property
     def flag(self) -> str:
         """The option as a user types it."""
-        return "--" + self.field.replace("_", "-")
+        return flag_of(self.field)
+
+
+def flag_of(field_name: str) -> str:
+    """Return the option of the command line that sets a field."""
+    return "--" + field_name.replace("_", "-")
 
 
 def options_of(options: type[JobOptions]) -> Iterator[Option]:

@@ -91,8 +91,8 @@ class RunOptions:
         """
         job, job_options, trigger = configured
         if trigger is not Trigger.REAL_TIME:
-            if job.choose_interval:
-                return job.choose_interval(job_options)
+            if job.interval_option:
+                return timedelta(seconds=getattr(job_options, job.interval_option))
             if job.rule and self.rules_batch is not None:
                 return self.rules_batch
             return job.micro_batch_interval if self.batch is None else self.batch

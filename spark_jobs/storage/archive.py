@@ -13,7 +13,6 @@ of the append time, so an event may have happened in an earlier hour.
 """
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Annotated
 
 from pyspark.sql import DataFrame
@@ -86,10 +85,6 @@ def _landing_folder(options: Options) -> str:
     return f"{options.archive}/landing"
 
 
-def _interval(options: Options) -> timedelta:
-    return timedelta(seconds=options.archive_seconds)
-
-
 JOB = Job(
     name="archive",
     sources=_TOPICS,
@@ -99,7 +94,8 @@ JOB = Job(
     query_per_source=True,
     is_deferred=True,
     output_folder=_landing_folder,
-    choose_interval=_interval,
+    interval_option="archive_seconds",
+    state_partitions=0,
     plans=dict.fromkeys(
         (Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW), Plan("micro-batch", _records, ("append",))
     ),

@@ -13,7 +13,6 @@ a count of 0. In append mode the last windows stay open until a newer reading ar
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Annotated
 
 from pyspark.sql import DataFrame
@@ -86,10 +85,6 @@ def _records(readings: DataFrame, options: Options) -> DataFrame:
     return statistics.select(*to_record(key, *statistics.columns))
 
 
-def _interval(options: Options) -> timedelta:
-    return timedelta(seconds=options.statistics_seconds)
-
-
 _FIELDS = (*_GROUPS, "event_time", "signal_strength")
 _MICRO_BATCH = Plan("micro-batch", _records, ("update", "append"), fields=_FIELDS)
 JOB = Job(
@@ -99,7 +94,7 @@ JOB = Job(
     by_event_time=True,
     state_version="v1",
     options=Options,
-    choose_interval=_interval,
+    interval_option="statistics_seconds",
     plans={
         Trigger.MICRO_BATCH: _MICRO_BATCH,
         Trigger.REAL_TIME: Plan("real-time", _records, ("update",)),
