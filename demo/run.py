@@ -331,8 +331,10 @@ class Demo:
         It runs each job with its default trigger: real-time, unless the rules file gives the
         overheating rule an option that only micro-batches have.
         """
-        rules = self._rules_option()
-        options = [*MICRO_BATCH_OPTIONS, f"--progress={self._progress}", *rules]
+        world = [f"--inventory={self._inventory_path}"]
+        if self._options.rules_path:
+            world.append(f"--rules={self._options.rules_path}")
+        options = [*MICRO_BATCH_OPTIONS, f"--progress={self._progress}", *world]
         jobs = MICRO_BATCH_RULE_JOBS
         if self._options.clickstream:
             jobs += CLICKSTREAM_JOBS
@@ -342,7 +344,7 @@ class Demo:
         if self._options.watermark_s is not None:
             options.append(f"--watermark={self._options.watermark_s:g} seconds")
         return [
-            ("the real-time jobs", REAL_TIME_JOBS, [*REAL_TIME_OPTIONS, *rules]),
+            ("the real-time jobs", REAL_TIME_JOBS, [*REAL_TIME_OPTIONS, *world]),
             ("the micro-batch jobs", jobs, options),
         ]
 
@@ -373,15 +375,12 @@ class Demo:
             name,
             [
                 *("spark_jobs", "run", *jobs),
-                *(checkpoints, f"--inventory={self._inventory_path}", *options),
+                *(checkpoints, *options),
             ],
             TMPDIR=temporary,
             SPARK_LOCAL_DIRS=temporary,
             JAVA_TOOL_OPTIONS=f'{QUICK_JAVA} "-Djava.io.tmpdir={temporary}" {java_options}',
         )
-
-    def _rules_option(self) -> list[str]:
-        return [f"--rules={self._options.rules_path}"] if self._options.rules_path else []
 
     def _start(self, name: str, command: list[str], *, shows: bool = False, **more: str) -> Child:
         env = os.environ | more

@@ -7,6 +7,7 @@ import msgspec
 import yaml
 
 from loadtest.plan import Point
+from spark_jobs.registry import JOBS
 
 SCENARIO, INVENTORY, TRUTH = "scenario.yaml", "inventory.jsonl", "truth.jsonl"
 CHECKPOINT, PROGRESS = "checkpoint", "progress.jsonl"
@@ -46,13 +47,20 @@ def producer(point: Point, folder: Path) -> list[str]:
 def jobs(point: Point, folder: Path) -> list[str]:
     """Return the command that runs the jobs; a catch-up in micro-batches ends when all is read."""
     settings = point.settings
+    not_for_every_job = {
+        "inventory": f"--inventory={folder / INVENTORY}",
+        "state_partitions": f"--state-partitions={settings.state_partitions}",
+    }
     return [
         *("spark_jobs", "run", *settings.jobs),
         f"--trigger={'available-now' if settings.terminates else settings.trigger}",
         f"--checkpoint-root={folder / CHECKPOINT}",
-        f"--inventory={folder / INVENTORY}",
         f"--progress={folder / PROGRESS}",
-        f"--state-partitions={settings.state_partitions}",
+        *(
+            option
+            for name, option in not_for_every_job.items()
+            if any(JOBS[job].triggers_with(name) for job in settings.jobs)
+        ),
         *(f"--conf={key}={value}" for key, value in settings.conf.items()),
         *settings.options,
     ]

@@ -388,7 +388,7 @@ def test_the_jobs_and_the_producer_have_the_same_world() -> None:
     (scenario,) = (part for part in SERVICES["world"]["command"] if part.startswith("--scenario"))
     assert scenario in SERVICES["producer"]["command"]
     assert (ROOT / scenario.partition(":-")[2].removesuffix("}")).exists()
-    for name in ("dashboard", *JOBS, *CLUSTER_JOBS):
+    for name in ("dashboard", "real-time", "micro-batch", *CLUSTER_JOBS):
         assert inventory in SERVICES[name]["command"], name
 
 
