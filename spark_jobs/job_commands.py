@@ -1,5 +1,7 @@
 """Commands that load Spark: `list` and `run`."""
 
+from collections import defaultdict
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -13,8 +15,19 @@ from events.metrics import MetricsPort
 from events.rules import Rules, read_rules
 from spark_jobs.registry import JOBS, QUESTIONS
 from spark_jobs.reporting import with_dead_letters
-from spark_jobs.run_command import ALL_FLAGS, RunCommand, choose_jobs, configure, pairs, seconds
+from spark_jobs.run_command import (
+    ALL_FLAGS,
+    RunCommand,
+    configure,
+    given_common_options,
+    listed,
+    named_jobs,
+    pairs,
+    refuse_unused,
+    seconds,
+)
 from spark_jobs.runtime import cds_archive, runner
+from spark_jobs.runtime.job import Job
 from spark_jobs.runtime.kafka_io import ReadOptions
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
 from spark_jobs.runtime.triggers import Trigger
@@ -24,6 +37,26 @@ MICRO_BATCH_DELAY = "1 to 4 s"
 """By the rows `quick` of `docs/performance.md`."""
 
 app = typer.Typer()
+
+
+def _defaults(option: str, trigger: Trigger, default: Callable[[Job], float]) -> str:
+    """Return an option's default of most jobs that use it, and of the others: `4; 1 for NAME`."""
+    names: dict[float, list[str]] = defaultdict(list)
+    for job in JOBS.values():
+        if trigger in job.triggers_with(option):
+            names[default(job)].append(job.name)
+    usual = max(names, key=lambda value: len(names[value]))
+    others = [f"{value:g} for {listed(names[value])}" for value in sorted(names) if value != usual]
+    return "; ".join(filter(None, [f"{usual:g}", ", ".join(others)]))
+
+
+STATE_PARTITIONS = _defaults(
+    "state_partitions", Trigger.AVAILABLE_NOW, lambda job: job.state_partitions
+)
+MICRO_BATCH_SECONDS = _defaults(
+    "batch_seconds", Trigger.MICRO_BATCH, lambda job: job.micro_batch_interval.total_seconds()
+)
+OWN_INTERVALS = listed(job.name for job in JOBS.values() if job.interval_option)
 
 
 @app.command("list")
@@ -91,8 +124,8 @@ def run(
         int | None,
         typer.Option(
             min=1,
-            help="Number of tasks over which state is spread; default 4, and 1 for silent_sensor "
-            "and site_outage. Fixed at a checkpoint's first start.",
+            help=f"Number of tasks over which state is spread (default {STATE_PARTITIONS}). "
+            "Fixed at a checkpoint's first start.",
         ),
     ] = None,
     batch_seconds: Annotated[
@@ -100,8 +133,8 @@ def run(
         typer.Option(
             min=0,
             help="Length of a real-time batch (default 300, at least 5), or least time between the "
-            "starts of micro-batches (default 0; 0.5 for silent_sensor, 1 for site_outage). "
-            "archive and signal_statistics have options of their own.",
+            f"starts of micro-batches (default {MICRO_BATCH_SECONDS}). "
+            f"{OWN_INTERVALS} have options of their own.",
         ),
     ] = None,
     rules_batch_seconds: Annotated[
@@ -169,17 +202,20 @@ def run(
 
         python -m spark_jobs run --all-micro-batch --inventory racks.jsonl
     """
+    flags = [
+        flag
+        for flag, given in zip(ALL_FLAGS, (all_real_time, all_micro_batch), strict=True)
+        if given
+    ]
+    named = named_jobs(names or (), flags)
+    if named:
+        refuse_unused(given_common_options(ctx), named, trigger)
     racks = tuple(read_inventory(inventory)) if inventory else ()
     if rules and not inventory:
         raise cli.UserFacingError(
             "--rules names racks and device types: add their --inventory FILE, too."
         )
     rules_file = read_rules(rules, racks) if rules else Rules()
-    flags = [
-        flag
-        for flag, given in zip(ALL_FLAGS, (all_real_time, all_micro_batch), strict=True)
-        if given
-    ]
     # The rules decide a job's default trigger; the chosen jobs take them below.
     of_the_flags = [
         job
@@ -191,7 +227,9 @@ def run(
             else all_micro_batch
         )
     ]
-    jobs = [job.with_rules(rules_file) for job in choose_jobs(names or (), of_the_flags, flags)]
+    # Rules first, as somebody waits for their alerts.
+    chosen = named or sorted(of_the_flags, key=lambda job: job.rule is None)
+    jobs = [job.with_rules(rules_file) for job in chosen]
     configured = configure(jobs, ctx.obj, flags, trigger, inventory=racks, rules=rules_file)
     if no_dead_letters and any(one.job is dead_letters.JOB for one in configured):
         raise cli.UserFacingError("leave out dead_letters, or --no-dead-letters.")

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import fields, make_dataclass
 from typing import Any, Literal, get_args, get_origin
@@ -10,11 +10,10 @@ from typing import Any, Literal, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from events.catalog import RULE_JOBS
 from events.cli import UserFacingError
 from spark_jobs.registry import JOBS
-from spark_jobs.runtime.job import ConfiguredJob, Job
-from spark_jobs.runtime.options import JobOptions, Option, Pairs, RuleOptions, options_of
+from spark_jobs.runtime.job import COMMON_OPTIONS, ConfiguredJob, Job
+from spark_jobs.runtime.options import JobOptions, Option, Pairs, RuleOptions, flag_of, options_of
 from spark_jobs.runtime.triggers import Trigger
 
 ALL_FLAGS = ("--all-real-time", "--all-micro-batch")
@@ -60,18 +59,13 @@ class RunCommand(TyperCommand):
         TyperCommand.format_help(shown, ctx, formatter)
 
 
-def choose_jobs(names: Sequence[str], jobs: Iterable[Job], flags: Sequence[str]) -> list[Job]:
-    """Return the jobs to run; `jobs` are those that the flags `--all…` stand for.
-
-    Of these the rules come first, as somebody waits for their alerts.
-    """
+def named_jobs(names: Sequence[str], flags: Sequence[str]) -> list[Job]:
+    """Return the jobs that the user names: none if one of the flags `--all…` stands for them."""
     if names and flags:
         raise UserFacingError(
             f"{flags[0]} runs all jobs of its kind: leave out {', '.join(names)}, or {flags[0]}."
         )
-    if flags:
-        return sorted(jobs, key=lambda job: job.name not in RULE_JOBS.values())
-    if not names:
+    if not names and not flags:
         raise UserFacingError(
             f"name the jobs to run (`list` shows them), or add {' or '.join(ALL_FLAGS)}."
         )
@@ -79,6 +73,55 @@ def choose_jobs(names: Sequence[str], jobs: Iterable[Job], flags: Sequence[str])
         if name not in JOBS:
             raise UserFacingError(f"there is no job {name!r}: choose from {', '.join(JOBS)}.")
     return [JOBS[name] for name in dict.fromkeys(names)]
+
+
+def given_common_options(ctx: typer.Context) -> list[str]:
+    """Return those of the `COMMON_OPTIONS` that the user gives."""
+    sources = {name: ctx.get_parameter_source(name) for name in COMMON_OPTIONS}
+    return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+
+
+def refuse_unused(given: Iterable[str], jobs: Sequence[Job], trigger: Trigger | None) -> None:
+    """Raise `UserFacingError` for a common option that is given and that none of the jobs uses."""
+    given = set(given)
+    for name in COMMON_OPTIONS:
+        if name in given and not any(
+            job.triggers_with(name) & _triggers(job, given, trigger) for job in jobs
+        ):
+            raise UserFacingError(_why_unused(name, jobs, trigger))
+
+
+def _why_unused(name: str, jobs: Sequence[Job], trigger: Trigger | None) -> str:
+    flag = flag_of(name)
+    instead = [
+        f"{job.name} has {flag_of(job.interval_option)}"
+        for job in jobs
+        if job.interval_option and (trigger or job.default_trigger) is Trigger.MICRO_BATCH
+    ]
+    if name == "batch_seconds" and instead:
+        return f"{listed(instead)} instead of {flag}."
+    users = [job for job in jobs if job.triggers_with(name)]
+    if not users:
+        return _belongs_elsewhere(flag, [job for job in JOBS.values() if job.triggers_with(name)])
+    others = [one for one in Trigger if any(one in job.triggers_with(name) for job in users)]
+    return (
+        f"{flag} has no effect on {listed(job.name for job in users)} as "
+        f"{trigger or users[0].default_trigger}: leave it out, or choose --trigger "
+        f"{listed(others, 'or')}."
+    )
+
+
+def _triggers(job: Job, given: Collection[str], trigger: Trigger | None) -> set[Trigger]:
+    """Return the triggers that a job may run with; they are several if a rules file decides."""
+    if trigger is None and "rules" in given and job.needs_micro_batches:
+        return {job.default_trigger, Trigger.MICRO_BATCH}
+    return {trigger or job.default_trigger}
+
+
+def listed(texts: Iterable[str], conjunction: str = "and") -> str:
+    """Return texts as a sentence lists them: `a, b and c`."""
+    *others, last = texts
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
 def configure(
@@ -106,17 +149,20 @@ def configure(
 def _require_owner(
     owners: Sequence[Job], option: Option, jobs: Sequence[Job], flags: Sequence[str]
 ) -> None:
-    *others, last = [job.name for job in owners]
-    names = f"{', '.join(others)} and {last}" if others else last
     here = {job.name for job in jobs} & {job.name for job in owners}
     if flags and not (here and option.is_deployment_setting):
         raise UserFacingError(
-            f"{option.flag} belongs to {names}, and {' '.join(flags)} takes no options of single "
-            "jobs: name the jobs to run instead."
+            f"{option.flag} belongs to {listed(job.name for job in owners)}, and "
+            f"{' '.join(flags)} takes no options of single jobs: name the jobs to run instead."
         )
     if not here:
-        which = "which is not" if len(owners) == 1 else "none of which is"
-        raise UserFacingError(f"{option.flag} belongs to {names}, {which} among the jobs named.")
+        raise UserFacingError(_belongs_elsewhere(option.flag, owners))
+
+
+def _belongs_elsewhere(flag: str, owners: Sequence[Job]) -> str:
+    which = "which is not" if len(owners) == 1 else "none of which is"
+    names = listed(job.name for job in owners)
+    return f"{flag} belongs to {names}, {which} among the jobs named."
 
 
 def _options(job: Job, values: dict[str, Any], common: dict[str, Any]) -> JobOptions:
@@ -134,10 +180,9 @@ def _converted(job: Job, option: Option, value: Any) -> Any:
     if option.type == Pairs:
         return pairs(option.flag, value)
     if get_origin(option.type) is Literal and value not in get_args(option.type):
-        *others, last = get_args(option.type)
         raise UserFacingError(
             f"{option.flag} {value!r} is not known to {job.name}: "
-            f"choose {', '.join(others)} or {last}."
+            f"choose {listed(get_args(option.type), 'or')}."
         )
     if option.type is float:
         return seconds(option.flag, value)

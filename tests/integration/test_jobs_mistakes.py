@@ -93,7 +93,7 @@ def test_a_missing_topic_is_named_with_the_command_that_makes_it(topics: Kafka) 
             "spark_jobs: --conf 'spark.app.name' is not of the form key=value.",
         ),
         (
-            ["--inventory=nowhere.jsonl"],
+            ["overheating", "--inventory=nowhere.jsonl"],
             "spark_jobs: the inventory nowhere.jsonl cannot be read (No such file",
         ),
         (
@@ -108,6 +108,7 @@ def test_a_missing_topic_is_named_with_the_command_that_makes_it(topics: Kafka) 
             ["--gap=1 hour"],
             "spark_jobs: --gap belongs to user_sessions, which is not among the jobs named.",
         ),
+        (["--restarts=1"], "spark_jobs: --restarts has no effect on rack_temperature as available"),
     ],
 )
 def test_a_wrong_command_line_is_refused_before_anything_starts(

@@ -1,18 +1,30 @@
 """The command line of `run`: which jobs it runs, and which options they accept."""
 
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
+import yaml
 
+from demo.run import Demo, Options, Signals
 from events.catalog import RULE_JOBS
 from events.cli import UserFacingError
+from events.settings import Settings
+from loadtest import commands
+from loadtest.plan import PLANS, load_plan, points
+from loadtest.short import shortened
+from producer.scenario import Scenario
 from spark_jobs.__main__ import app
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime import runner
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.options import options_of
+from spark_jobs.runtime.runner import RunOptions
 from spark_jobs.runtime.triggers import Trigger
+from tests.support import ROOT
 
 REAL_TIME = {"rack_temperature", "overheating", "weak_signal"}
 RACK = (
@@ -144,6 +156,162 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
 )
 def test_a_wrong_value_is_refused_in_one_sentence(arguments: list[str], sentence: str) -> None:
     assert refusal(*arguments).startswith(sentence)
+
+
+RULES = "overheating, lost_signal, silent_sensor, weak_signal and site_outage"
+NOT_NAMED = "none of which is among the jobs named."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("user_totals --inventory=none.jsonl", f"--inventory belongs to {RULES}, {NOT_NAMED}"),
+        ("archive user_totals --rules=none.yaml", f"--rules belongs to {RULES}, {NOT_NAMED}"),
+        ("user_totals --rules-batch-seconds=2", f"--rules-batch-seconds belongs to {RULES}, "),
+        (
+            "overheating weak_signal user_totals --rules-batch-seconds=2",
+            "--rules-batch-seconds has no effect on overheating and weak_signal as real-time: "
+            "leave it out, or choose --trigger micro-batch.",
+        ),
+        (
+            "weak_signal --rules-batch-seconds=2 --inventory=none.jsonl --rules=none.yaml",
+            "--rules-batch-seconds has no effect on weak_signal as real-time: ",
+        ),
+        (
+            "lost_signal --rules-batch-seconds=2 --trigger=available-now",
+            "--rules-batch-seconds has no effect on lost_signal as available-now: ",
+        ),
+        ("archive --batch-seconds=5", "archive has --archive-seconds instead of --batch-seconds."),
+        (
+            "archive signal_statistics --batch-seconds=5",
+            "archive has --archive-seconds and signal_statistics has --statistics-seconds instead "
+            "of --batch-seconds.",
+        ),
+        (
+            "archive overheating --batch-seconds=5 --trigger=available-now",
+            "--batch-seconds has no effect on overheating as available-now: leave it out, or "
+            "choose --trigger real-time or micro-batch.",
+        ),
+        (
+            "archive --batch-seconds=0 --trigger=available-now",
+            "--batch-seconds belongs to rack_temperature, ",
+        ),
+        (
+            "archive dead_letters --state-partitions=4",
+            "--state-partitions belongs to rack_temperature, ",
+        ),
+        (
+            "user_totals archive --restarts=5 --trigger=available-now",
+            "--restarts has no effect on user_totals and archive as available-now: leave it out, "
+            "or choose --trigger micro-batch.",
+        ),
+    ],
+)
+def test_a_common_option_that_no_named_job_uses_is_refused(arguments: str, sentence: str) -> None:
+    assert refusal(*arguments.split()).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "user_totals overheating --inventory=racks.jsonl --rules=rules.yaml",
+        "user_totals lost_signal --rules-batch-seconds=2",
+        "weak_signal --rules-batch-seconds=2 --trigger=micro-batch",
+        # Only the rules file decides whether overheating runs in micro-batches.
+        "overheating --rules-batch-seconds=2 --inventory=racks.jsonl --rules=rules.yaml",
+        "archive user_totals --batch-seconds=5",
+        "overheating --batch-seconds=60",
+        "signal_statistics --batch-seconds=60 --trigger=real-time",
+        "archive user_totals --state-partitions=2",
+        "archive dead_letters --restarts=0",
+        "user_totals --trigger=available-now --state-partitions=2",
+        # The flags stand for different jobs as a deployment changes.
+        "--all-real-time --rules-batch-seconds=2 --batch-seconds=5",
+        "--all-real-time --all-micro-batch --trigger=available-now --restarts=3 --batch-seconds=5",
+    ],
+)
+def test_a_common_option_that_one_named_job_uses_is_accepted(
+    started: Started, tmp_path: Any, arguments: str
+) -> None:
+    rules_file(tmp_path, "rules: [{rule: rack-overheating, count: 5}]")
+    call(*arguments.split())
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_uses_the_common_options_that_change_how_it_runs(name: str) -> None:
+    job, usual = JOBS[name], RunOptions()
+    assert job.triggers_with("inventory") == (
+        set(job.plans) if hasattr(job.options(), "inventory") else set()
+    )
+    partitions = RunOptions(state_partitions=7).state_partitions_for(job)
+    assert job.triggers_with("state_partitions") == (set(job.plans) if partitions == 7 else set())
+    other = timedelta(seconds=77)
+    for option, given in (
+        ("batch_seconds", RunOptions(batch=other)),
+        ("rules_batch_seconds", RunOptions(rules_batch=other)),
+    ):
+        changed = {
+            trigger
+            for trigger in job.plans
+            # Under available-now Spark starts each batch at once, whatever its length.
+            if trigger is not Trigger.AVAILABLE_NOW
+            and given.batch_for(ConfiguredJob(job, job.options(), trigger))
+            != usual.batch_for(ConfiguredJob(job, job.options(), trigger))
+        }
+        assert job.triggers_with(option) == changed, option
+
+
+def test_the_command_lines_of_all_load_plans_are_accepted(started: Started, tmp_path: Any) -> None:
+    (tmp_path / commands.INVENTORY).write_text(RACK, encoding="utf-8")
+    lines = set()
+    for path in sorted(PLANS.glob("*.yaml")):
+        plan = load_plan(path)
+        for point in (*points(plan), *points(shortened(plan))):
+            if point.settings.engine == "spark" and point.settings.jobs:
+                lines.add(tuple(commands.jobs(point, tmp_path)))
+    for line in lines:
+        call(*line[2:])
+    assert len(started) == len(lines) > 20
+
+
+def test_the_command_lines_of_all_containers_are_accepted(started: Started, tmp_path: Any) -> None:
+    (tmp_path / "world").mkdir()
+    (tmp_path / "world/inventory.jsonl").write_text(RACK, encoding="utf-8")
+    lines = []
+    for file in ("docker-compose.yml", "tests/containers/failover.yml"):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        services = yaml.safe_load(text.replace("/var/lib/rackstream", str(tmp_path)))["services"]
+        for service in services.values():
+            before, _, given = " ".join(service.get("command", [])).partition("run ")
+            if given and before.split()[-1:] in ([], ["spark_jobs"], ["submit.py"]):
+                lines.append(given.split())
+    for line in lines:
+        call(*line)
+    assert len(started) == len(lines) == 7
+
+
+def test_the_command_lines_of_the_demo_are_accepted(
+    started: Started, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = rules_file(tmp_path, "rules: [{rule: rack-overheating, count: 5}]")
+    (tmp_path / "racks.jsonl").rename(tmp_path / "inventory.jsonl")
+    lines = []
+
+    def note(_demo: Demo, _name: str, command: list[str], **_environment: str) -> Any:
+        lines.append(command)
+        return SimpleNamespace(process=SimpleNamespace(poll=lambda: 0, returncode=0))
+
+    monkeypatch.setattr(Demo, "_start", note)
+    rules = Path(files[1].partition("=")[2])
+    options = Options(tmp_path / "scenario.yaml", Scenario(), rules, None, None)
+    demo = Demo(options, Settings(), tmp_path, Signals())
+    for name, jobs, given in demo._programs():
+        demo._start_spark(name, jobs, given)
+    demo._archive_all()
+    for line in lines:
+        call(*line[2:])
+    assert len(started) == len(lines) == 3
 
 
 def test_the_two_flags_run_each_job_once_by_its_default_trigger(
@@ -290,7 +458,10 @@ def test_help_shows_the_options_of_the_named_jobs_with_their_defaults(
     assert "--group-by" not in named
     assert "--inventory" in named
     call("--help")
-    general = " ".join(capsys.readouterr().out.split())
+    general = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "(default 4; 1 for silent_sensor and site_outage)" in general
+    assert "(default 0; 0.5 for silent_sensor, 1 for site_outage, 2 for dead_letters)" in general
+    assert "archive and signal_statistics have options of their own." in general
     assert "python -m spark_jobs run user_sessions --help" in general
     assert "--gap" not in general
 
