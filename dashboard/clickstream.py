@@ -10,7 +10,7 @@ from collections import deque
 from decimal import Decimal
 
 from dashboard.bounded import BoundedDict, RecentIds
-from dashboard.views import ArrivalsView, ClickstreamView, HistogramView
+from dashboard.page_records import ArrivalsView, ClickstreamView, HistogramView
 from events.records import ActionCount, AdAttribution, UserSession, UserTotal
 
 IDS_REMEMBERED = 30_000

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import msgspec
 
 from dashboard.bounded import RecentIds
+from dashboard.page_records import ShownDeadLetter
 from dashboard.received import Received, RecordReader
-from dashboard.views import ShownDeadLetter
 from events.records import MAX_ID_BYTES, DeadLetter
 
 DEAD_LETTERS_KEPT = 100

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from dashboard.views import AlertingView, DriverView, QueryView
+from dashboard.page_records import AlertingView, DriverView, QueryView
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
     FORGOTTEN_AFTER_S,

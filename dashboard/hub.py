@@ -13,8 +13,8 @@ from threading import Lock
 
 import msgspec
 
+from dashboard.page_records import Update
 from dashboard.state import State
-from dashboard.views import Update
 from events.times import now_ms
 
 TICK_S = 0.25

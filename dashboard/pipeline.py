@@ -4,7 +4,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
-from dashboard.views import (
+from dashboard.page_records import (
     AlertingView,
     DriverView,
     LatencyView,

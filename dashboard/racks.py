@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
+from dashboard.page_records import RackView
 from dashboard.received import Received, RecordReader, calendar_ms
-from dashboard.views import RackView
 from events.constants import DEFAULT_THRESHOLD_C, FUTURE_TOLERANCE
 from events.records import Id, Instant, InventoryRack
 from events.times import duration_ms

@@ -13,12 +13,7 @@ from dashboard.alerts import Alerts
 from dashboard.clickstream import Clickstream
 from dashboard.dead_letters import DeadLetters
 from dashboard.incidents import Incidents
-from dashboard.pipeline import Pipeline
-from dashboard.racks import Racks
-from dashboard.received import Received, RecordReader
-from dashboard.sections import Sections
-from dashboard.signals import Signals
-from dashboard.views import (
+from dashboard.page_records import (
     AlertingView,
     BrokerView,
     DeadLettersView,
@@ -29,6 +24,11 @@ from dashboard.views import (
     Update,
     WindowsView,
 )
+from dashboard.pipeline import Pipeline
+from dashboard.racks import Racks
+from dashboard.received import Received, RecordReader
+from dashboard.sections import Sections
+from dashboard.signals import Signals
 from dashboard.windows import Windows
 from events.records import (
     Action,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from alerting.cli import queries
-from alerting.incidents import outbox, repository
+from alerting.incidents import repository, topic_outbox
 from alerting.incidents.state import NotificationTiming
 from alerting.notifications.notice import Notice
 from alerting.store import Store
@@ -135,8 +135,8 @@ class AlertingSimulation:
     def publish(self, topic: dict[bytes, bytes]) -> int:
         """Publish what is marked as changed into a compacted topic; return how many records."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as db:
-            records = outbox.unpublished(db, self.now_ms, 1000)
-            outbox.record_published(db, records)
+            records = topic_outbox.unpublished(db, self.now_ms, 1000)
+            topic_outbox.record_published(db, records)
         for record in records:
             topic.pop(record.key, None)
             if record.value is not None:

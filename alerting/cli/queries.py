@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from alerting import schema
-from alerting.incidents import repository, views
+from alerting.incidents import incident_view, repository
 from alerting.incidents.state import IncidentState
 from alerting.notifications.notice import Notice
 from events.cli import UserFacingError
@@ -73,7 +73,7 @@ def list_incidents(
     limit: int = -1,
 ) -> list[Incident]:
     """Return incidents, the newest first; `subject` is a rack or a site, `limit` -1 returns all."""
-    return views.read_incidents(
+    return incident_view.read_incidents(
         db,
         now_ms,
         "WHERE (NOT ? OR end_time IS NULL) AND (? IS NULL OR rule = ?)"
@@ -85,7 +85,7 @@ def list_incidents(
 
 def find_incident(db: sqlite3.Connection, id_prefix: str, now_ms: int) -> Incident:
     """Return the incident whose id has a prefix; raise `UserFacingError` unless there is one."""
-    found = views.read_incidents(
+    found = incident_view.read_incidents(
         db, now_ms, "WHERE substr(alert_id, 1, ?) = ? LIMIT 2", (len(id_prefix), id_prefix)
     )
     if not id_prefix or not found:

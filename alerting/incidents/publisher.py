@@ -13,7 +13,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from alerting.incidents import outbox
+from alerting.incidents import topic_outbox
 from alerting.notifications.outbox import BUSY_TIMEOUT_S
 from broker.topics import read_to_end
 from events.catalog import RULES
@@ -111,11 +111,11 @@ class IncidentPublisher:
         return POLL_SECONDS if is_everything else 0.0
 
 
-def read_unpublished(db: sqlite3.Connection) -> list[outbox.OutboxRecord]:
+def read_unpublished(db: sqlite3.Connection) -> list[topic_outbox.OutboxRecord]:
     """Return the next records to publish, all from one moment."""
     db.execute("BEGIN")
     try:
-        return outbox.unpublished(db, now_ms(), BATCH_SIZE)
+        return topic_outbox.unpublished(db, now_ms(), BATCH_SIZE)
     finally:
         db.execute("ROLLBACK")
 
@@ -146,21 +146,23 @@ class IncidentTopic:
         if self._is_prepared:
             return
         topic_id = self._topic_id()
-        if not outbox.is_topic_known(db, topic_id):
+        if not topic_outbox.is_topic_known(db, topic_id):
             present = self._read_keys()
             db.execute("BEGIN IMMEDIATE")
-            outbox.begin_topic(db, self._topic, topic_id, present)
+            topic_outbox.begin_topic(db, self._topic, topic_id, present)
             db.execute("COMMIT")
         self._is_prepared = True
 
     def publish(
-        self, db: sqlite3.Connection, records: Sequence[outbox.OutboxRecord]
+        self, db: sqlite3.Connection, records: Sequence[topic_outbox.OutboxRecord]
     ) -> KafkaError | None:
         """Send records and mark those that the broker acknowledges; return an error, if any."""
-        acknowledged: list[outbox.OutboxRecord] = []
+        acknowledged: list[topic_outbox.OutboxRecord] = []
         errors: list[KafkaError] = []
 
-        def outcome_of(record: outbox.OutboxRecord) -> Callable[[KafkaError | None, object], None]:
+        def outcome_of(
+            record: topic_outbox.OutboxRecord,
+        ) -> Callable[[KafkaError | None, object], None]:
             return lambda error, _: errors.append(error) if error else acknowledged.append(record)
 
         for record in records:
@@ -176,7 +178,7 @@ class IncidentTopic:
             pass
         if acknowledged:
             db.execute("BEGIN IMMEDIATE")
-            outbox.record_published(db, acknowledged)
+            topic_outbox.record_published(db, acknowledged)
             db.execute("COMMIT")
         return errors[0] if errors else None
 
@@ -189,7 +191,7 @@ class IncidentTopic:
         """Prepare again before the next record: the topic may be another one by then."""
         self._is_prepared = False
 
-    def _read_keys(self) -> list[outbox.Key]:
+    def _read_keys(self) -> list[topic_outbox.Key]:
         """Return the keys in the topic, without those that were removed."""
         present = {
             message.key() or b"": message.value() is not None

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alerting.incidents import outbox
+from alerting.incidents import topic_outbox
+from alerting.incidents.incident_view import MAX_TEXT
 from alerting.incidents.state import NotificationTiming
-from alerting.incidents.views import MAX_TEXT
 from events.records import Incident, encode
 from events.times import to_text
 from tests.alerting import HOUR, MINUTE, SECOND, T0, AlertingSimulation
@@ -195,10 +195,10 @@ def test_a_change_while_the_record_is_on_its_way_is_published_too(
 ) -> None:
     sim.alert()
     with closing(sqlite3.connect(sim.path, isolation_level=None)) as db:
-        on_its_way = outbox.unpublished(db, sim.now_ms, 10)
+        on_its_way = topic_outbox.unpublished(db, sim.now_ms, 10)
         sim.alert(state="NORMAL")
-        outbox.record_published(db, on_its_way)
-        assert len(outbox.unpublished(db, sim.now_ms, 10)) == 1
+        topic_outbox.record_published(db, on_its_way)
+        assert len(topic_outbox.unpublished(db, sim.now_ms, 10)) == 1
     topic.publish()
     assert topic.record().status == "resolved"
 
@@ -208,7 +208,7 @@ def test_a_record_that_is_not_acknowledged_is_published_after_a_restart(
 ) -> None:
     sim.alert()
     with closing(sqlite3.connect(sim.path)) as db:
-        assert len(outbox.unpublished(db, sim.now_ms, 10)) == 1
+        assert len(topic_outbox.unpublished(db, sim.now_ms, 10)) == 1
     sim.restart()
     assert topic.publish() == [RACK_1]
 
@@ -228,10 +228,10 @@ def test_another_topic_receives_everything_and_loses_the_keys_of_another_databas
     topic.held = {RACK_2: b"{}", b"rack-overheating|rack|3": b"{}"}
     present = [("rack-overheating", "rack-2"), ("rack-overheating", "rack|3")]
     with closing(sqlite3.connect(sim.path, isolation_level=None)) as db:
-        assert not outbox.is_topic_known(db, "id-1")
-        outbox.begin_topic(db, "incidents", "id-1", present)
-        assert outbox.is_topic_known(db, "id-1")
-        assert not outbox.is_topic_known(db, "id-2")
+        assert not topic_outbox.is_topic_known(db, "id-1")
+        topic_outbox.begin_topic(db, "incidents", "id-1", present)
+        assert topic_outbox.is_topic_known(db, "id-1")
+        assert not topic_outbox.is_topic_known(db, "id-2")
     topic.publish()
     assert list(topic.held) == [RACK_1]
 

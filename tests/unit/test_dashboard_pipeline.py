@@ -8,8 +8,8 @@ import pytest
 
 from alerting.status import PROGRAM as PROGRAM_OF_ALERTING
 from dashboard.drivers import ALERTING, read_alerting, read_drivers
+from dashboard.page_records import AlertingView, DriverView
 from dashboard.pipeline import LATENCY_MS, NO_ALERTING, RATE_POINTS, Pipeline
-from dashboard.views import AlertingView, DriverView
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
     FOLDER_VARIABLE,

@@ -12,10 +12,10 @@ from dashboard import incidents as incidents_module
 from dashboard import racks as racks_module
 from dashboard.alerts import ALERTS_PER_RACK
 from dashboard.incidents import MAX_TEXT
+from dashboard.page_records import BrokerView, LimitsView, Update, WindowsView
 from dashboard.racks import READINGS_PER_RACK
 from dashboard.received import Received
 from dashboard.state import State
-from dashboard.views import BrokerView, LimitsView, Update, WindowsView
 from dashboard.windows import FLEET_WINDOWS, WINDOWS_PER_RACK
 from events.records import DeadLetter, Incident, RackTemperature, SignalStatistics, encode
 from events.times import to_text

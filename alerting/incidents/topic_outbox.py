@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from alerting.incidents import repository, views
+from alerting.incidents import incident_view, repository
 from alerting.incidents.state import IncidentState
 from events.constants import RESOLVED_INCIDENT_RETENTION
 from events.records import Incident, encode
@@ -54,7 +54,7 @@ def unpublished(db: sqlite3.Connection, now_ms: int, limit: int) -> list[OutboxR
     ).fetchall()
     states = [repository.load_incident(db, rule, subject) for rule, subject, _ in rows]
     present = [state for state in states if state is not None and not _is_removed(state, now_ms)]
-    incidents = views.read_last_incidents(db, present, now_ms)
+    incidents = incident_view.read_last_incidents(db, present, now_ms)
     found = {
         (state.rule, state.subject): _record(state, incidents[state.alert_id]) for state in present
     }
