@@ -1,7 +1,7 @@
 """Make what all other commands need: `.venv` and the jars. Instant when nothing changed.
 
 Runs on the system's Python before any package is installed: the standard library only, and syntax
-that Python 3.6 parses, so that an old Python is told what is needed instead of failing on a line.
+that Python 3.6 parses, so that on an old Python it can print what is needed.
 """
 
 import hashlib

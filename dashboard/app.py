@@ -23,7 +23,7 @@ MAX_STREAMS = 200
 MAX_BODY_BYTES = 4096
 BODY_TIMEOUT_S = 5.0
 IDLE_S = 2.0
-"""How long a stream may be silent before it gets an empty update: the page sees that it lives."""
+"""How long a stream may be silent before it gets an empty update, a sign of life."""
 CHUNK_BYTES = 16_384
 """A browser that does not read leaves at most a little more than this in memory."""
 EVENT_STREAM = "text/event-stream"
@@ -67,11 +67,11 @@ def new_app(hub: Hub, publisher: CommandPublisher, allowed_hosts: Sequence[str] 
         try:
             body = await _read_body(request)
             with hub.state() as state:
-                asked = read_command(body, state, now_ms())
-            await run_in_threadpool(publisher.publish, asked)
+                alert_command = read_command(body, state, now_ms())
+            await run_in_threadpool(publisher.publish, alert_command)
         except CommandError as error:
             return refuse(error.status, str(error))
-        return _json(hub.encode({"command_id": asked.command_id}), 202)
+        return _json(hub.encode({"command_id": alert_command.command_id}), 202)
 
     app = Starlette(
         routes=[
@@ -118,15 +118,15 @@ class Streams:
 
     async def _serve(self, receive: Receive, send: Send) -> None:
         gone = asyncio.create_task(_disconnected(receive))
-        sending = asyncio.create_task(self._send_updates(send))
+        update_task = asyncio.create_task(self._send_updates(send))
         try:
-            await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({gone, update_task}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone.cancel()
-            sending.cancel()
-            await asyncio.gather(gone, sending, return_exceptions=True)
-        if not sending.cancelled():
-            sending.result()  # a bug ends the stream, with its cause in the messages
+            update_task.cancel()
+            await asyncio.gather(gone, update_task, return_exceptions=True)
+        if not update_task.cancelled():
+            update_task.result()  # a bug ends the stream, with its cause in the messages
 
     async def _send_updates(self, send: Send) -> None:
         headers = [(b"content-type", EVENT_STREAM.encode()), (b"cache-control", b"no-store")]

@@ -251,9 +251,9 @@ class Feed:
         """Return the offsets of the partitions that answer."""
         if not partitions:
             return {}
-        asked = {TopicPartition(topic, number): spec for topic, number in partitions}
+        offset_specs = {TopicPartition(topic, number): spec for topic, number in partitions}
         futures = admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_S
+            offset_specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_S
         )
         found = {}
         for partition, future in futures.items():

@@ -94,19 +94,21 @@ def _listed_files(log: Path) -> list[str]:
     return list(dict.fromkeys("/".join(json.loads(line)["path"].split("/")[-4:]) for line in lines))
 
 
-def held_places(settings: Settings) -> dict[str, dict[int, range]]:
+def read_topic_offsets(settings: Settings) -> dict[str, dict[int, range]]:
     """Return for each topic and partition which offsets it holds now."""
     consumer = KafkaConsumer(
         bootstrap_servers=settings.kafka_bootstrap_servers.split(","), enable_auto_commit=False
     )
     try:
-        held: dict[str, dict[int, range]] = {}
+        topic_offsets: dict[str, dict[int, range]] = {}
         for topic in ALL:
             name = settings.topic(topic)
             parts = [TopicPartition(name, n) for n in consumer.partitions_for_topic(name) or ()]
             first, end = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
-            held[topic.name] = {part.partition: range(first[part], end[part]) for part in parts}
-        return held
+            topic_offsets[topic.name] = {
+                part.partition: range(first[part], end[part]) for part in parts
+            }
+        return topic_offsets
     finally:
         consumer.close()
 
@@ -128,11 +130,11 @@ class ArchiveCheck:
             name.removeprefix(self._settings.topic_prefix): found
             for name, found in self._reader.read().items()
         }
-        return compare_archive(held_places(self._settings), archived, self._unreadable)
+        return compare_archive(read_topic_offsets(self._settings), archived, self._unreadable)
 
 
 def compare_archive(
-    held: Mapping[str, Mapping[int, range]],
+    topic_offsets: Mapping[str, Mapping[int, range]],
     archived: Mapping[str, Archived],
     unreadable: Mapping[str, Ints],
 ) -> Comparison:
@@ -144,7 +146,7 @@ def compare_archive(
     expected = actual = 0
     missing, wrong = list[str](), list[str]()
     nothing = Archived(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-    for name, partitions in held.items():
+    for name, partitions in topic_offsets.items():
         found = archived.get(name, nothing)
         wanted = _wanted(partitions, last_only=name in _COMPACTED)
         places, counts = np.unique(found.places, return_counts=True)

@@ -68,10 +68,10 @@ def alert_delays(
         alert_ms = appended_ms.get(row["alert_id"])
         if alert_ms is None or "decidable_time" not in row:
             continue
-        rule, due_ms = row["rule"], to_ms(row["decidable_time"])
+        rule, decidable_ms = row["rule"], to_ms(row["decidable_time"])
         was_ready_ms = ready_ms.get(RULE_JOBS[rule], first_alert_ms[rule])
-        delays_s = by_rule[rule] if due_ms >= was_ready_ms else before
-        delays_s.append((alert_ms - due_ms) / 1000)
+        delays_s = by_rule[rule] if decidable_ms >= was_ready_ms else before
+        delays_s.append((alert_ms - decidable_ms) / 1000)
     return Delays(
         {rule: _delay(delays_s) for rule, delays_s in by_rule.items()},
         _delay(before) if before else None,

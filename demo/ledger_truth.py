@@ -58,7 +58,7 @@ def read_ledger_truth(
     with_racks = [run for run in runs if "racks" in run.start.scenario.streams]
     start_ms = min(run.start.start_event_ms for run in with_racks or runs)
     topics = list(dict.fromkeys(one.plan.topic for run in runs for one in run.streams))
-    held, missing, wrong, contents = 0, list[str](), list[str](), list[TopicContents]()
+    expected_count, missing, wrong, contents = 0, list[str](), list[str](), list[TopicContents]()
     for topic in topics:
         places = array("q")
         others = add_unnoted(runs, topic, _noting(read_topic(settings, topic), places))
@@ -68,7 +68,7 @@ def read_ledger_truth(
         flushes = [one.flush_place for one in streams if one.flush_place is not None]
         noted = place_of(rows[:, 2], rows[:, 3])
         acknowledged = np.append(noted, [place_of(*place) for place in flushes]).astype(np.int64)
-        held += len(acknowledged)
+        expected_count += len(acknowledged)
         lost = np.setdiff1d(acknowledged, np.array(places, dtype=np.int64))
         missing += [_record(topic, *split_place(place)) for place in lost.tolist()]
         wrong += [f"{_record(topic, each.partition, each.offset)} is of no run" for each in others]
@@ -84,7 +84,9 @@ def read_ledger_truth(
         inventory,
         rules,
         rules_to_prove,
-        inputs=Comparison(held, held - len(missing) + len(wrong), missing, wrong),
+        inputs=Comparison(
+            expected_count, expected_count - len(missing) + len(wrong), missing, wrong
+        ),
         distinct=_as_json(distinct_events(actions[0])) if actions else (),
         signal_statistics=kinds.get("signal-statistic", []),
         not_due=_count_not_due(kinds),

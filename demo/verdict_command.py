@@ -85,9 +85,9 @@ def verdict_command(
         # While it waited for the archive, the silence of all racks may have brought more alerts.
         _wait_for(outputs, truth, QUIET_S)
         actual = outputs.actual(up_to_date=True)
-    judged = compare_outputs(truth, actual, archived=archived)
-    report.show(Console(highlight=False, soft_wrap=True), truth, actual, judged, None)
-    raise typer.Exit(0 if judged.passed and not judged.shortfalls else 1)
+    verdict = compare_outputs(truth, actual, archived=archived)
+    report.show(Console(highlight=False, soft_wrap=True), truth, actual, verdict, None)
+    raise typer.Exit(0 if verdict.passed and not verdict.shortfalls else 1)
 
 
 def _wait_for_archive(check: ArchiveCheck, wait_s: float) -> Comparison:

@@ -26,7 +26,7 @@ class JarsSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_file_encoding="utf-8", extra="ignore")
 
-    rackstream_home: Path = Field(Path(".rackstream"), description="Where the state of runs lives.")
+    rackstream_home: Path = Field(Path(".rackstream"), description="Folder of the state of runs.")
     rackstream_jars: Path | None = Field(
         None, description="Where the jars lie; by default the folder jars in RACKSTREAM_HOME."
     )

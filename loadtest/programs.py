@@ -66,15 +66,15 @@ class Programs:
                 )
         return None
 
-    def wait_for_output(self, name: str, texts: list[str]) -> None:
-        """Wait until a program's log contains all texts.
+    def wait_for_output(self, name: str, phrases: list[str]) -> None:
+        """Wait until a program's log contains all phrases.
 
         Raises `UserFacingError` when a program fails meanwhile: without load, no rate is too high.
         """
         deadline = time.monotonic() + START_S
         while True:
             output = self.log(name).read_text(encoding="utf-8", errors="replace")
-            if all(text in output for text in texts):
+            if all(phrase in output for phrase in phrases):
                 return
             if failure := self._failure():
                 raise UserFacingError(failure)

@@ -321,7 +321,7 @@ def _add_from_plan(stream: PublishedStream, unknown: Sequence[TopicRecord]) -> l
     wanted = {record.value for record in unknown}
     planned: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for batch in stream.plan.batches():
-        if len(batch.slots) and batch.due_s[0] > last_s + MARGIN_S:
+        if len(batch.slots) and batch.scheduled_s[0] > last_s + MARGIN_S:
             break
         sent = zip(batch.values, batch.numbers.tolist(), batch.flags.tolist(), strict=True)
         for value, number, flags in sent:

@@ -144,10 +144,18 @@ def run(
         first = schedule.start_wall_ms if first_sequence is None else first_sequence
         streams.restart(schedule, first)
         published = [PublishedStream(plan) for plan in streams.plans]
-        book = Ledger(ledger, scenario, schedule, streams, first) if ledger else None
-        adders = _adders(published, book, with_truth=truth is not None)
+        run_ledger = Ledger(ledger, scenario, schedule, streams, first) if ledger else None
+        adders = _adders(published, run_ledger, with_truth=truth is not None)
         counts, seconds, lag = _publish(
-            streams, adders, settings, publisher, progress, recorder, stop, scenario.duration, book
+            streams,
+            adders,
+            settings,
+            publisher,
+            progress,
+            recorder,
+            stop,
+            scenario.duration,
+            run_ledger,
         )
         if flush:
             _send_flush(published, settings, publisher, stop)
@@ -163,8 +171,8 @@ def run(
         "run_id": streams.run_id,
         "start_time": to_text(schedule.start_event_ms),
     }
-    if book:
-        book.end(summary, published)
+    if run_ledger:
+        run_ledger.end(summary, published)
     if truth:
         write_truth(truth, published, summary, selection)
     return Outcome(summary, publisher.last_error, stop.signals[0] if stop.signals else None)

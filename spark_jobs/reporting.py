@@ -30,7 +30,7 @@ def with_dead_letters(
     """
     others = [one for one in jobs if one.job is not dead_letters.JOB]
     wanted = dead_letters.reporting_jobs(jobs)
-    with ExitStack() as held:
+    with ExitStack() as locks:
         if "://" not in checkpoint_root:
             owner = _describe(jobs)
             wanted = [
@@ -40,7 +40,7 @@ def with_dead_letters(
                     topics := tuple(
                         topic
                         for topic in one.topics_read
-                        if _take(held, lock_file(checkpoint_root, topic_prefix, topic), owner, log)
+                        if _take(locks, lock_file(checkpoint_root, topic_prefix, topic), owner, log)
                     )
                 )
             ]
@@ -55,12 +55,12 @@ def lock_file(checkpoint_root: str, topic_prefix: str, topic: Topic) -> Path:
     return folder / f"{topic_prefix or '-'}.lock"
 
 
-def _take(held: ExitStack, file: Path, owner: str, log: Callable[[str], None]) -> bool:
-    """Lock a file until `held` ends; if another process has locked it, log which one."""
+def _take(locks: ExitStack, file: Path, owner: str, log: Callable[[str], None]) -> bool:
+    """Lock a file until `locks` closes; if another process has locked it, log which one."""
     with writing(f"the lock file {file}", "correct the checkpoint root, or use --no-dead-letters"):
         file.parent.mkdir(parents=True, exist_ok=True)
         opened: TextIO = file.open("a+", encoding="utf-8")
-        held.callback(opened.close)
+        locks.callback(opened.close)
         try:
             # The kernel releases it when the process ends, however it ends.
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -114,14 +114,14 @@ def history(seed: int, size: int) -> Sent:
             leave_out(sent, random.choice(INPUTS), random.choice(NOT_EVENTS), "unreadable")
         if random.random() < 0.01:
             name = f"future-{len(sent.records)}"
-            topic, ahead = random.choice(
+            topic, future_event = random.choice(
                 [
                     (AD_IMPRESSIONS, builders.impression(name, event_time=future)),
                     (AD_CLICKS, builders.click(name, event_time=future)),
                     (USER_ACTIONS, builders.action(name, event_time=future)),
                 ]
             )
-            leave_out(sent, topic, encode(ahead), "future")
+            leave_out(sent, topic, encode(future_event), "future")
     return sent
 
 

@@ -209,7 +209,7 @@ def silence(
     """Suppress the notices of a rule and a subject for a while.
 
     Alerts are still logged and counted. When the silence ends, people are notified about open
-    incidents. If people were notified of an incident before, they are still told when it is
+    incidents. If people were notified of an incident before, they are still notified when it is
     resolved. A second silence replaces the first. The command goes to the Kafka topic
     alert-commands and needs no database.
     """

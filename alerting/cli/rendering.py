@@ -84,16 +84,16 @@ def _narrow_table(incidents: Iterable[Incident], now_ms: int) -> Table:
     table.add_column("SUBJECT", overflow="fold")
     for each in incidents:
         until = each.silenced_until
-        left = "" if until is None else f"{to_duration_text(to_ms(until) - now_ms)} left"
+        time_left = "" if until is None else f"{to_duration_text(to_ms(until) - now_ms)} left"
         subject = f"{each.subject} at {each.site_id}" if each.site_id != each.subject else ""
-        texts = (subject or each.subject, remarks(each, left))
+        details = (subject or each.subject, remarks(each, time_left))
         table.add_row(
             each.alert_id[:8],
             Text(each.status, STATUS_COLOURS[each.status]),
             Text(each.severity, SEVERITY_COLOURS[each.severity]),
             each.rule,
             to_duration_text(_duration_ms(each, now_ms)),
-            Text(printable(", ".join(filter(None, texts)))),
+            Text(printable(", ".join(filter(None, details)))),
         )
     return table
 

@@ -122,7 +122,7 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
         lag_max=max((records for _, records in during), default=None),
         lag_slope=lag.slope(during),
         lag_source=lag_source,
-        late_per_s=None if settings.count else spark_batches.late(warm, seconds),
+        late_per_s=None if settings.count else spark_batches.late_records_per_s(warm, seconds),
         schedule_lag=schedule_lag,
         max_schedule_lag_ms=raw.summary["max_schedule_lag_ms"],
         throughput_per_s=total_per_s,

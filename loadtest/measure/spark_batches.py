@@ -11,7 +11,7 @@ MIB = 2**20
 Progress = Mapping[str, Any]
 
 
-def late(batches: Sequence[Progress], seconds: float) -> float | None:
+def late_records_per_s(batches: Sequence[Progress], seconds: float) -> float | None:
     """Return the records per second that were dropped as late; None if no batch reports them."""
     late_records = [b["late_records"] for b in batches if b["late_records"] is not None]
     return sum(late_records) / seconds if late_records else None

@@ -139,9 +139,9 @@ def _growth(ax: Axes, points: Sequence[PointResult]) -> bool:
 def _ecdf(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:
     drawn = False
     for point in points:
-        due_ms, latencies = _latencies(saved, point)
+        scheduled_ms, latencies = _latencies(saved, point)
         begin_ms, end_ms = point.measured_ms
-        latencies = np.sort(latencies[(due_ms >= begin_ms) & (due_ms < end_ms)])
+        latencies = np.sort(latencies[(scheduled_ms >= begin_ms) & (scheduled_ms < end_ms)])
         if len(latencies):
             share = np.arange(1, len(latencies) + 1) / len(latencies)
             at = np.unique(
@@ -160,9 +160,9 @@ def _ecdf(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:
 def _over_time(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:
     drawn = False
     for point in points:
-        due_ms, latencies = _latencies(saved, point)
+        scheduled_ms, latencies = _latencies(saved, point)
         if len(latencies):
-            seconds = ((due_ms - due_ms.min()) / 1000).astype(int)
+            seconds = ((scheduled_ms - scheduled_ms.min()) / 1000).astype(int)
             each = np.unique(seconds)
             ax.plot(
                 each,

@@ -23,7 +23,7 @@ class Timed(Protocol):
     """Records with due times."""
 
     @property
-    def due_s(self) -> Floats:
+    def scheduled_s(self) -> Floats:
         """When each record is due, in seconds after the start."""
 
 
@@ -56,15 +56,15 @@ def send_on_schedule(
     lag = ScheduleLag()
     for batches in rounds:
         positions = [0] * len(batches)
-        while any(positions[i] < len(batch.due_s) for i, batch in enumerate(batches)):
+        while any(positions[i] < len(batch.scheduled_s) for i, batch in enumerate(batches)):
             behind = []
             for i, batch in enumerate(batches):
-                position, end = positions[i], len(batch.due_s)
+                position, end = positions[i], len(batch.scheduled_s)
                 if paced:
-                    end = int(np.searchsorted(batch.due_s, since_start(), side="right"))
+                    end = int(np.searchsorted(batch.scheduled_s, since_start(), side="right"))
                 if end > position:
                     if paced:
-                        behind.append(since_start() - float(batch.due_s[position]))
+                        behind.append(since_start() - float(batch.scheduled_s[position]))
                     send(batch, position, end)
                     positions[i] = end
             if behind:
@@ -73,9 +73,9 @@ def send_on_schedule(
             elif paced:
                 lag.now_s = 0.0
                 nexts = (
-                    float(b.due_s[p])
+                    float(b.scheduled_s[p])
                     for p, b in zip(positions, batches, strict=True)
-                    if p < len(b.due_s)
+                    if p < len(b.scheduled_s)
                 )
                 sleep(
                     min(

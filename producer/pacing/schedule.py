@@ -46,14 +46,18 @@ class Schedule:
         """Return the schedule of one stream: a share of the rate, and `count` of the events."""
         return replace(self, rate=self.rate * share, count=count)
 
-    def due_s(self, slots: Ints) -> Floats:
+    def scheduled_s(self, slots: Ints) -> Floats:
         """Return when the slots are due, in seconds after the start."""
         due: Floats = slots / self.rate
         return due if self.time_warp is None else self.time_warp.to_wall(due)
 
-    def due_ms(self, slots: Ints) -> Ints:
+    def scheduled_ms(self, slots: Ints) -> Ints:
         """Return when the slots are due, in epoch milliseconds."""
-        after = slots * 1000.0 / self.rate if self.time_warp is None else self.due_s(slots) * 1000.0
+        after = (
+            slots * 1000.0 / self.rate
+            if self.time_warp is None
+            else self.scheduled_s(slots) * 1000.0
+        )
         return self.start_wall_ms + np.floor(after).astype(np.int64)
 
     def event_ms(self, numbers: Ints) -> Ints:
@@ -62,7 +66,7 @@ class Schedule:
         after = (
             numbers * step_ms
             if self.time_warp is None
-            else self.due_s(numbers) * 1000.0 * self.time_scale
+            else self.scheduled_s(numbers) * 1000.0 * self.time_scale
         )
         return self.start_event_ms + np.floor(after).astype(np.int64)
 

@@ -212,11 +212,11 @@ class ClickPlan(ClickstreamPlan):
         repeated = (uniform(self.seed, "again", numbers) < REPEAT_SHARE) & (numbers > 0) & ~too_late
         before = numbers[repeated] - 1
         impressions[repeated] = self._impressions_before(before, self._since_start(before))
-        ahead = self._impressions.click_precedes(numbers) & ~too_late
-        impressions[ahead] = (numbers[ahead] - 1) * IMPRESSIONS_PER_CLICK
+        click_is_first = self._impressions.click_precedes(numbers) & ~too_late
+        impressions[click_is_first] = (numbers[click_is_first] - 1) * IMPRESSIONS_PER_CLICK
         delay_ms = since - self._since_start_of(impressions)
         at_boundary, blocks = one_in_each_block(BOUNDARY_SHARE, self.seed, "bound", numbers)
-        at_boundary &= (since > CLICK_WITHIN_MS) & ~ahead & ~too_late
+        at_boundary &= (since > CLICK_WITHIN_MS) & ~click_is_first & ~too_late
         delay_ms[at_boundary] = BOUNDARY_DELAYS_MS[blocks[at_boundary] % len(BOUNDARY_DELAYS_MS)]
         impressions[at_boundary] = self._last_shown(
             since[at_boundary] - np.maximum(delay_ms[at_boundary], 0)

@@ -69,7 +69,7 @@ class Batch:
 
     topic: Topic
     slots: Ints
-    due_s: NDArray[np.float64]
+    scheduled_s: NDArray[np.float64]
     numbers: Ints
     flags: FaultFlags
     keys: Sequence[bytes]
@@ -212,7 +212,7 @@ class StreamPlan(ABC):
 
     def _keys_and_values(self, numbers: Ints, flags: FaultFlags) -> tuple[list[bytes], list[bytes]]:
         scheduled_ms = (
-            self.schedule.due_ms(self._slots(numbers, flags)) if self.schedule.paced else None
+            self.schedule.scheduled_ms(self._slots(numbers, flags)) if self.schedule.paced else None
         )
         keys, values = self.encoded(numbers, scheduled_ms)
         malformed = np.flatnonzero(flags & FaultFlag.MALFORMED)
@@ -299,7 +299,7 @@ class StreamPlan(ABC):
         if self._future:
             affected = (flags & FaultFlag.FUTURE) > 0
             paced, start_ms = self.schedule.paced, self.schedule.start_wall_ms
-            sent = self.schedule.due_ms(numbers[affected]) if paced else start_ms
+            sent = self.schedule.scheduled_ms(numbers[affected]) if paced else start_ms
             event_ms[affected] = sent + self._milliseconds(self._future, numbers[affected])
         return event_ms
 
@@ -316,7 +316,9 @@ class StreamPlan(ABC):
         keys: Sequence[bytes],
         values: Sequence[bytes],
     ) -> Batch:
-        return Batch(self.topic, slots, self.schedule.due_s(slots), numbers, flags, keys, values)
+        return Batch(
+            self.topic, slots, self.schedule.scheduled_s(slots), numbers, flags, keys, values
+        )
 
     def _merged(self, batch: Batch, due: list["_Waiting"]) -> Batch:
         # The sort is stable and the slots' owners come first: moved records follow the owner.

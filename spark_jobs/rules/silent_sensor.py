@@ -39,7 +39,7 @@ from spark_jobs.runtime.triggers import Trigger
 
 GRACE_MS = 250
 """How long to wait after a silence is due: by then a record appended in time is visible."""
-DECIDERS_KEPT = 8
+TRIGGER_IDS_KEPT = 8
 """How many readings that decided a silence, or its end, a rack's state keeps."""
 AVAILABLE_NOW_WATERMARK = "1 second"
 """How far the clock of available-now is behind the topic's latest append time."""
@@ -110,21 +110,25 @@ class SilentSensorState(StatefulRule):
         if self.last is None:
             sentence = f"Rack {subject} has sent nothing since the start, {since}."
             return Decision(self.site_id, self.severity, due_us, f"{subject}|{since}", sentence)
-        decider = _decider(self.last.event_id, self.began_by, since)
-        self.began_by = (*self.began_by, self.last.event_id)[-DECIDERS_KEPT:]
+        trigger_event_id = _trigger_event_id(self.last.event_id, self.began_by, since)
+        self.began_by = (*self.began_by, self.last.event_id)[-TRIGGER_IDS_KEPT:]
         after_s = self.silent_after_ms / 1000
         sentence = f"Rack {subject} is silent: nothing came for {after_s:g} s after {since}."
-        return Decision(self.site_id, self.severity, due_us, decider, sentence, (self.last,))
+        return Decision(
+            self.site_id, self.severity, due_us, trigger_event_id, sentence, (self.last,)
+        )
 
     def _end_silence(self, subject: str, append_ms: int, reading: Reading) -> Decision:
-        decider = _decider(reading.event_id, self.ended_by, to_text(append_ms))
-        self.ended_by = (*self.ended_by, reading.event_id)[-DECIDERS_KEPT:]
+        trigger_event_id = _trigger_event_id(reading.event_id, self.ended_by, to_text(append_ms))
+        self.ended_by = (*self.ended_by, reading.event_id)[-TRIGGER_IDS_KEPT:]
         silent_s = (append_ms - self._last_ms) / 1000
         sentence = f"Rack {subject} sends again, after {silent_s:.1f} s of silence."
-        return Decision(self.site_id, None, reading.event_time, decider, sentence, (reading,))
+        return Decision(
+            self.site_id, None, reading.event_time, trigger_event_id, sentence, (reading,)
+        )
 
 
-def _decider(event_id: str, before: tuple[str, ...], appended: str) -> str:
+def _trigger_event_id(event_id: str, before: tuple[str, ...], appended: str) -> str:
     """Return what identifies a change: the reading and, if a copy of it did so before, its time.
 
     Otherwise two silences would have one `alert_id`, and the second would count as a duplicate.

@@ -131,8 +131,8 @@ class Job:
             return self
         version = sha256(msgspec.json.encode(own)).hexdigest()[:8]
         job = replace(self, state_version=f"{self.state_version}-{version}")
-        needs = self.needs_micro_batches or (lambda _: None)
-        places = [rules.place_of(rule, option) for rule in own if (option := needs(rule))]
+        option_of = self.needs_micro_batches or (lambda _: None)
+        places = [rules.place_of(rule, option) for rule in own if (option := option_of(rule))]
         if not places:
             return job
         plans = dict(self.plans)

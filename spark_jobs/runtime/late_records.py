@@ -1,4 +1,4 @@
-"""Count late records and records behind, from the progress of a query's batches.
+"""Count late records from the progress of a query's batches.
 
 Spark's `numRowsDroppedByWatermark` counts the rows that an operator is handed. Before an
 aggregation that is one row per group and partition, not one per record, so it is a lower bound.
@@ -52,18 +52,3 @@ def late_records(progress: Mapping[str, Any], watermark_before: str | None) -> i
         bin_["y"] for bin_ in observed[_WINDOW_ENDS] or [] if bin_["x"] <= watermark_s
     ]
     return round(sum(counts))
-
-
-def records_behind(progress: Mapping[str, Any]) -> int | None:
-    """Return how many records of the topics a batch did not reach, or None where it is unknown."""
-    behind: int = 0
-    for source in progress["sources"]:
-        reached, latest = source.get("endOffset"), source.get("latestOffset")
-        if not isinstance(reached, dict) or not isinstance(latest, dict):
-            return None
-        behind += sum(
-            int(offset) - int(reached.get(topic, {}).get(partition, 0))
-            for topic, partitions in latest.items()
-            for partition, offset in partitions.items()
-        )
-    return behind

@@ -55,9 +55,12 @@ def summaries(records: DataFrame, keys: tuple[str, ...], value: str) -> DataFram
 
     In: the plan's input with `pane_batches`. Out: `keys`, and the columns of `summary_of_one`.
     """
-    alone = {key: F.col(key) for key in keys} | summary_of_one(value)
+    fallback_columns = {key: F.col(key) for key in keys} | summary_of_one(value)
     return records.select(
-        *[F.coalesce(f"batch.{name}", column).alias(name) for name, column in alone.items()]
+        *[
+            F.coalesce(f"batch.{name}", column).alias(name)
+            for name, column in fallback_columns.items()
+        ]
     )
 
 

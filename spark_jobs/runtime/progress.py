@@ -1,7 +1,7 @@
 """Read the progress of each batch: rates, lag behind the topics, late records."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-from spark_jobs.runtime.late_records import late_records, records_behind
+from spark_jobs.runtime.late_records import late_records
 from spark_jobs.runtime.left_out_records import records_left_out
 
 BEGINNING = "1970-01-01T00:00:00.000Z"
@@ -77,6 +77,21 @@ class BatchListener:
         """Forget the query's run; the runner says why it ended."""
         with self._lock:
             self._watermarks.pop(event.runId().toString(), None)
+
+
+def records_behind(progress: Mapping[str, Any]) -> int | None:
+    """Return how many records of the topics a batch did not reach, or None where it is unknown."""
+    behind: int = 0
+    for source in progress["sources"]:
+        reached, latest = source.get("endOffset"), source.get("latestOffset")
+        if not isinstance(reached, dict) or not isinstance(latest, dict):
+            return None
+        behind += sum(
+            int(offset) - int(reached.get(topic, {}).get(partition, 0))
+            for topic, partitions in latest.items()
+            for partition, offset in partitions.items()
+        )
+    return behind
 
 
 class ProgressFile:

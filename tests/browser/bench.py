@@ -26,7 +26,7 @@ from events.inventory import write_inventory
 from events.times import now_ms
 from events.topics import RACK_READINGS
 from tests.browser.dashboard import RunningDashboard, running_dashboard
-from tests.browser.full_state import fill, full, held
+from tests.browser.full_state import counts_of_each_kind, fill, full
 from tests.browser.replay import inventory_of
 from tests.support import Kafka, equal_to, eventually, free_port, program
 
@@ -60,7 +60,9 @@ def main(
                 eventually(dashboard.health, equal_to(HTTPStatus.OK))
                 fill(kafka, inventory_of(racks), now_ms())
                 eventually(
-                    lambda: held(dashboard, inventory_of(racks)), equal_to(full()), timeout_s=120
+                    lambda: counts_of_each_kind(dashboard, inventory_of(racks)),
+                    equal_to(full()),
+                    timeout_s=120,
                 )
                 with replaying(kafka, folder / "replayed.jsonl", racks, rate, "--every-window"):
                     share, megabytes, received, sent = asyncio.run(

@@ -69,7 +69,7 @@ def fill(kafka: Kafka, racks: list[InventoryRack], now_ms: int) -> None:
         kafka.send(topic, records)
 
 
-def held(dashboard: RunningDashboard, racks: list[InventoryRack]) -> dict[str, int]:
+def counts_of_each_kind(dashboard: RunningDashboard, racks: list[InventoryRack]) -> dict[str, int]:
     """Return how much of each kind the dashboard has taken."""
     snapshot = read_snapshot(dashboard.url)
     clickstream = snapshot["clickstream"]
@@ -94,7 +94,7 @@ def held(dashboard: RunningDashboard, racks: list[InventoryRack]) -> dict[str, i
 
 
 def full() -> dict[str, int]:
-    """Return what `held` returns once everything has been taken."""
+    """Return what `counts_of_each_kind` returns once everything has been taken."""
     return {
         "readings of the first rack": READINGS_PER_RACK,
         "readings of the last rack": READINGS_PER_RACK,

@@ -85,12 +85,12 @@ class Site:
 
         self.read(rack_id, temperature_c)
         with ThreadPoolExecutor(1) as pool:
-            sending = pool.submit(send)
+            sender = pool.submit(send)
             try:
                 yield
             finally:
                 ended.set()
-            sending.result()
+            sender.result()
 
     def alert(self, rack_id: str, state: Any = "WARNING") -> Alert:
         """Send an alert about a rack, as the job would."""

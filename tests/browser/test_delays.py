@@ -50,13 +50,13 @@ def test_an_overheating_rack_is_seen_within_a_second_of_its_alert(site: Site, pa
 
 def test_a_connection_that_fell_silent_is_opened_again(site: Site, browser: Browser) -> None:
     context = browser.new_context()
-    page, held = context.new_page(), list[Route]()
+    page, held_routes = context.new_page(), list[Route]()
 
     def hold_the_first(route: Route) -> None:
-        if held:
+        if held_routes:
             route.continue_()
         else:
-            held.append(route)
+            held_routes.append(route)
 
     page.clock.install()
     page.route("**/stream", hold_the_first)
@@ -66,5 +66,5 @@ def test_a_connection_that_fell_silent_is_opened_again(site: Site, browser: Brow
     expect(connection).to_have_attribute("data-state", "lost")
     page.clock.fast_forward(SILENCE_MS)
     expect(connection).to_have_attribute("data-state", "live", timeout=OPENED_AGAIN_WITHIN_MS)
-    assert len(held) == 1
+    assert len(held_routes) == 1
     context.close()

@@ -203,12 +203,12 @@ def test_a_verdict_on_what_the_demo_leaves_names_each_output_that_was_spoilt(
         files = (f"--ledger={played.home / 'ledger'}", f"--database={database}")
         world = (f"--inventory={played.home / 'inventory.jsonl'}", f"--rules={RULES_FILE}")
         options = (*files, *world, f"--archive={archive}", "--wait=3")
-        judged = run("demo", "verdict", *options, env=kafka.env)
+        verdict = run("demo", "verdict", *options, env=kafka.env)
     finally:
         broker.stop()
-    assert "Traceback" not in judged.stderr
-    text = judged.stdout + judged.stderr
-    assert judged.returncode == 1, text
+    assert "Traceback" not in verdict.stderr
+    text = verdict.stdout + verdict.stderr
+    assert verdict.returncode == 1, text
     assert tuple(table_of(text)) == VERDICT_ROWS
     # All other rows match the truth.
     spoilt = {name: counts[2:] for name, counts in table_of(text).items() if any(counts[2:])}

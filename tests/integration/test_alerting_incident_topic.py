@@ -39,7 +39,7 @@ AT_ONCE = ("--group-wait=0", "--group-interval=0.2", "--flap-changes=4")
 DAY_MS = 24 * 3_600_000
 
 
-def held(topics: Kafka) -> dict[str, Row]:
+def last_records(topics: Kafka) -> dict[str, Row]:
     """Return the last record per key of the topic `incidents`, without removed keys."""
     last: dict[str, Row | None] = {}
     for record in topics.read_all(INCIDENTS):
@@ -56,7 +56,7 @@ def shown(database: Path, *command: str) -> list[Row]:
 
 def assert_topic_is_what_is_shown(topics: Kafka, database: Path) -> dict[str, Row]:
     """Compare the topic with `list`, and with the last incident of each key in `history`."""
-    found = held(topics)
+    found = last_records(topics)
     open_rows = {f"{row['rule']}|{row['subject']}": row for row in shown(database, "list")}
     assert {key: row for key, row in found.items() if row["end_time"] is None} == open_rows
     last = {
@@ -170,7 +170,7 @@ def test_changes_are_published_and_keys_of_another_database_are_removed(
     ]
     topics.send(ALERTS, [(each.subject, encode(each)) for each in alerts])
     assert run(*command, env=topics.env).returncode == 0
-    found = held(topics)
+    found = last_records(topics)
     assert {key: row["status"] for key, row in found.items()} == {
         "rack-overheating|rack-1": "firing",
         "rack-overheating|rack-2": "resolved",
@@ -230,7 +230,7 @@ def test_a_silence_that_ends_while_the_broker_is_away_is_published_when_it_is_ba
         create_topics(topics.bootstrap)
 
         def status() -> str | None:
-            row = held(topics).get("rack-overheating|rack-1")
+            row = last_records(topics).get("rack-overheating|rack-1")
             return row["status"] if row else None
 
         alert = new_alert(1, now_ms(), "rack-1", "WARNING", "error")

@@ -1,4 +1,4 @@
-"""Totals of purchases: unbounded or expiring, exact, and with state that is removed."""
+"""Totals of purchases: unbounded or with a TTL, exact, and with state that is removed."""
 
 import json
 from decimal import Decimal

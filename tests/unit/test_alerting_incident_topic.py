@@ -24,20 +24,22 @@ class Topic:
 
     def __init__(self, sim: AlertingSimulation) -> None:
         self.sim = sim
-        self.held: dict[bytes, bytes] = {}
+        self.records: dict[bytes, bytes] = {}
 
     def publish(self) -> list[bytes]:
         """Publish what has changed; return the keys of the changed records."""
-        before = dict(self.held)
-        self.sim.publish(self.held)
-        assert self.held == self.sim.expected_topic()
+        before = dict(self.records)
+        self.sim.publish(self.records)
+        assert self.records == self.sim.expected_topic()
         return sorted(
-            key for key in before.keys() | self.held.keys() if before.get(key) != self.held.get(key)
+            key
+            for key in before.keys() | self.records.keys()
+            if before.get(key) != self.records.get(key)
         )
 
     def record(self, key: bytes = RACK_1) -> Incident:
         """Return the incident that the topic has for a key."""
-        return msgspec.json.decode(self.held[key], type=Incident)
+        return msgspec.json.decode(self.records[key], type=Incident)
 
 
 @pytest.fixture
@@ -90,9 +92,9 @@ def test_an_incident_is_published_when_it_opens_changes_and_is_resolved(
 
 def test_nothing_is_published_twice(sim: AlertingSimulation, topic: Topic) -> None:
     sim.alert()
-    assert sim.publish(topic.held) == 1
+    assert sim.publish(topic.records) == 1
     sim.restart()
-    assert sim.publish(topic.held) == 0
+    assert sim.publish(topic.records) == 0
 
 
 def test_a_resolved_incident_stays_for_a_day(sim: AlertingSimulation, topic: Topic) -> None:
@@ -104,7 +106,7 @@ def test_a_resolved_incident_stays_for_a_day(sim: AlertingSimulation, topic: Top
     sim.restart()
     sim.now_ms += 1
     assert topic.publish() == [RACK_1]
-    assert topic.held == {}
+    assert topic.records == {}
     sim.alert()
     assert topic.publish() == [RACK_1]
 
@@ -225,7 +227,7 @@ def test_another_topic_receives_everything_and_loses_the_keys_of_another_databas
 ) -> None:
     sim.alert("rack-1")
     topic.publish()
-    topic.held = {RACK_2: b"{}", b"rack-overheating|rack|3": b"{}"}
+    topic.records = {RACK_2: b"{}", b"rack-overheating|rack|3": b"{}"}
     present = [("rack-overheating", "rack-2"), ("rack-overheating", "rack|3")]
     with closing(sqlite3.connect(sim.path, isolation_level=None)) as db:
         assert not topic_outbox.is_topic_known(db, "id-1")
@@ -233,7 +235,7 @@ def test_another_topic_receives_everything_and_loses_the_keys_of_another_databas
         assert topic_outbox.is_topic_known(db, "id-1")
         assert not topic_outbox.is_topic_known(db, "id-2")
     topic.publish()
-    assert list(topic.held) == [RACK_1]
+    assert list(topic.records) == [RACK_1]
 
 
 def test_a_silence_of_an_unknown_subject_publishes_nothing(sim: AlertingSimulation) -> None:
@@ -248,11 +250,11 @@ def test_texts_are_cut_so_that_a_record_is_never_too_large(
     sim.ack(alert, by="\x01" * 150_000)
     topic.publish()
     assert len(topic.record().summary) == len(topic.record().acknowledged_by or "") == MAX_TEXT
-    assert len(topic.held[RACK_1]) < 1_000_000
+    assert len(topic.records[RACK_1]) < 1_000_000
 
 
 def test_an_id_may_be_any_text(sim: AlertingSimulation, topic: Topic) -> None:
     for number, alert_id in enumerate(("x\0y", "", "'", "\n", "🔥" * 64)):
         sim.alert(f"rack-{number}", alert_id=alert_id)
         assert topic.publish() == [f"rack-overheating|rack-{number}".encode()]
-    assert topic.held == sim.expected_topic()
+    assert topic.records == sim.expected_topic()

@@ -41,11 +41,11 @@ class FakeAdmin:
         return SimpleNamespace(topics=dict.fromkeys(names, topic))
 
     def list_offsets(
-        self, asked: dict[TopicPartition, OffsetSpec], **_: object
+        self, offset_specs: dict[TopicPartition, OffsetSpec], **_: object
     ) -> dict[TopicPartition, Future[SimpleNamespace]]:
         """Return the end, or 0 as the begin, of each partition."""
         answers = {}
-        for partition, spec in asked.items():
+        for partition, spec in offset_specs.items():
             end = self.ends[partition.topic, partition.partition]
             answers[partition] = future = Future[SimpleNamespace]()
             if end is None:

@@ -54,17 +54,17 @@ def small(folder: Path, batch: str, name: str, places: Sequence[tuple[int, int]]
 
 
 def compared(
-    folder: Path, held: Mapping[int, range], unreadable: Sequence[tuple[int, int]] = ()
+    folder: Path, offsets: Mapping[int, range], unreadable: Sequence[tuple[int, int]] = ()
 ) -> Comparison:
     bad = {TOPIC: np.array([place_of(*place) for place in unreadable], dtype=np.int64)}
-    return compare_archive({TOPIC: held}, ArchiveReader(folder).read(), bad)
+    return compare_archive({TOPIC: offsets}, ArchiveReader(folder).read(), bad)
 
 
 def test_all_records_once_pass_and_each_difference_is_named(tmp_path: Path) -> None:
     small(tmp_path, "0", "kind=readable/a", [(0, 0), (0, 1), (1, 0)])
     small(tmp_path, "1", "kind=unreadable/b", [(1, 1)])
-    held = {0: range(2), 1: range(2)}
-    assert compared(tmp_path, held, [(1, 1)]) == Comparison(4, 4, [], [])
+    offsets = {0: range(2), 1: range(2)}
+    assert compared(tmp_path, offsets, [(1, 1)]) == Comparison(4, 4, [], [])
 
     missing = compared(tmp_path, {0: range(2), 1: range(3)}, [(1, 1)])
     assert (missing.expected, missing.actual) == (5, 4)
@@ -73,14 +73,14 @@ def test_all_records_once_pass_and_each_difference_is_named(tmp_path: Path) -> N
     foreign = compared(tmp_path, {0: range(1), 1: range(2)}, [(1, 1)])
     assert foreign.wrong == [f"record 1 of partition 0 of {TOPIC} is archived and not in its topic"]
 
-    other_kind = compared(tmp_path, held, [(0, 1)])
+    other_kind = compared(tmp_path, offsets, [(0, 1)])
     assert other_kind.wrong == [
         f"record 1 of partition 0 of {TOPIC} is archived with the wrong kind",
         f"record 1 of partition 1 of {TOPIC} is archived with the wrong kind",
     ]
 
     small(tmp_path, "2", "kind=readable/c", [(1, 0)])
-    assert compared(tmp_path, held, [(1, 1)]).wrong == [
+    assert compared(tmp_path, offsets, [(1, 1)]).wrong == [
         f"record 0 of partition 1 of {TOPIC} is archived more than once"
     ]
 

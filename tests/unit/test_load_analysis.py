@@ -32,25 +32,27 @@ from tests.support import eventually
 T0_MS = 1_795_242_360_000
 
 
-def output(number: int, due_ms: int, latency_ms: int) -> tuple[Output, dict[str, Any]]:
+def output(number: int, scheduled_ms: int, latency_ms: int) -> tuple[Output, dict[str, Any]]:
     row = {
         "alert_id": str(number),
         "subject": f"rack-{number}",
-        "event_time": str(due_ms),
+        "event_time": str(scheduled_ms),
         "rule": "x",
     }
     value = msgspec.json.encode(row)
-    return Output((due_ms + latency_ms) * 1_000_000, 0, 0, number, due_ms + latency_ms, value), row
+    return Output(
+        (scheduled_ms + latency_ms) * 1_000_000, 0, 0, number, scheduled_ms + latency_ms, value
+    ), row
 
 
 def raw(
     outputs: Sequence[tuple[Output, dict[str, Any]]],
-    due_ms: Sequence[int],
+    scheduled_ms: Sequence[int],
     append_after_ms: int = 2,
 ) -> RawData:
     """Return a run's raw data, with records appended this long after their scheduled time."""
-    appended = array("q", [moment + append_after_ms for moment in due_ms])
-    inputs = Inputs(array("q", due_ms), appended, Counter({"t": len(due_ms)}))
+    appended = array("q", [moment + append_after_ms for moment in scheduled_ms])
+    inputs = Inputs(array("q", scheduled_ms), appended, Counter({"t": len(scheduled_ms)}))
     found = {}
     for _, row in outputs:
         (key,) = trigger_keys(ALERTS.name, row)
@@ -58,7 +60,11 @@ def raw(
     return RawData(
         began="2026-11-21T06:26:00.000Z",
         started_ms=T0_MS - 1000,
-        summary={"sent": len(due_ms), "acknowledged": len(due_ms), "max_schedule_lag_ms": 3.5},
+        summary={
+            "sent": len(scheduled_ms),
+            "acknowledged": len(scheduled_ms),
+            "max_schedule_lag_ms": 3.5,
+        },
         sinks=[ALERTS, DEAD_LETTERS],
         outputs=[o for o, _ in outputs],
         rows=[row for _, row in outputs],
@@ -131,9 +137,11 @@ def test_a_repeated_output_is_counted_and_not_measured() -> None:
 
 def test_two_rules_that_alert_on_one_reading_are_two_outputs() -> None:
     outputs = [output(i, T0_MS + 100 * i, 10) for i in range(300)]
-    due_ms = T0_MS + 100 * 299
+    scheduled_ms = T0_MS + 100 * 299
     row = outputs[299][1] | {"alert_id": "of another rule", "rule": "y"}
-    later = Output((due_ms + 50) * 1_000_000, 0, 0, 300, due_ms + 50, msgspec.json.encode(row))
+    later = Output(
+        (scheduled_ms + 50) * 1_000_000, 0, 0, 300, scheduled_ms + 50, msgspec.json.encode(row)
+    )
     result = analyse(POINT, raw([*outputs, (later, row)], EVERY_10_MS), Gates()).result
     assert result.duplicates == 0
     assert result.from_schedule is not None

@@ -97,8 +97,8 @@ def test_a_second_silence_or_end_by_a_copy_has_an_id_with_its_append_time() -> N
     at = {seconds: f"{first}|{to_text(ms(seconds))}" for seconds in (40, 80)}
     found = silent_sensor_alerts(records, lambda _: SilentSensor(), until_ms=ms(120))
     assert [row["alert_id"] for row in found] == [
-        alert_id("silent-sensor", "rack-0001", state, severity, decider)
-        for state, severity, decider in (
+        alert_id("silent-sensor", "rack-0001", state, severity, trigger_event_id)
+        for state, severity, trigger_event_id in (
             ("WARNING", "error", first),
             ("NORMAL", "info", at[40]),  # the first record has ended what was before it
             ("WARNING", "error", at[40]),

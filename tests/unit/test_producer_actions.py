@@ -89,12 +89,12 @@ def test_only_purchases_have_an_amount_with_two_decimals() -> None:
 def test_the_column_encoder_gives_the_bytes_of_the_record_encoder(rate: float | None) -> None:
     plan = plan_of(ActionPlan, streams_of(["actions"], "too-late=0.1", rate=rate))
     some = numbers(300, 2500)
-    due = plan.schedule.due_ms(some) if plan.schedule.paced else None
+    due = plan.schedule.scheduled_ms(some) if plan.schedule.paced else None
     keys, values = plan.encoded(some, due)
     records = plan.records(some)
     if due is not None:
-        for record, due_ms in zip(records, due.tolist(), strict=True):
-            record.scheduled_time = to_text(due_ms)
+        for record, scheduled_ms in zip(records, due.tolist(), strict=True):
+            record.scheduled_time = to_text(scheduled_ms)
     assert values == [encode(record) for record in records]
     assert [decoded(value, UserAction) for value in values] == records
     assert keys == [record.user_id.encode() for record in records]

@@ -91,12 +91,12 @@ def test_the_column_encoder_gives_the_bytes_of_the_record_encoder(
     streams = streams_of(["clicks"], "orphan=0.1", "too-late=0.1", rate=rate)
     plan = click_plans(streams)[0 if kind is AdImpression else 1]
     some = numbers(300, 1500)
-    due = plan.schedule.due_ms(some) if plan.schedule.paced else None
+    due = plan.schedule.scheduled_ms(some) if plan.schedule.paced else None
     keys, values = plan.encoded(some, due)
     records: Sequence[Any] = plan.records(some)
     if due is not None:
-        for record, due_ms in zip(records, due.tolist(), strict=True):
-            record.scheduled_time = to_text(due_ms)
+        for record, scheduled_ms in zip(records, due.tolist(), strict=True):
+            record.scheduled_time = to_text(scheduled_ms)
     assert values == [encode(record) for record in records]
     assert [decoded(value, kind) for value in values] == records
     assert keys == [record.impression_id.encode() for record in records]
@@ -162,16 +162,16 @@ def test_orphans_click_on_impressions_that_do_not_exist() -> None:
 def test_impressions_out_of_order_are_sent_after_their_click() -> None:
     streams = streams_of(["clicks"], "out-of-order=0.05", rate=1000.0)
     shown, clicked = click_plans(streams)
-    due_s = {}
+    scheduled_s = {}
     for batches in streams.rounds():
         for batch in batches:
             for number, flags, due in zip(
-                batch.numbers.tolist(), batch.flags.tolist(), batch.due_s, strict=True
+                batch.numbers.tolist(), batch.flags.tolist(), batch.scheduled_s, strict=True
             ):
-                due_s[batch.topic.name, number] = (float(due), flags)
+                scheduled_s[batch.topic.name, number] = (float(due), flags)
     moved = [
         number
-        for (topic, number), (_, flags) in due_s.items()
+        for (topic, number), (_, flags) in scheduled_s.items()
         if topic == "ad-impressions" and flags
     ]
     clicks = clicked.clicks(numbers(0, clicked.schedule.count or 0))
@@ -179,7 +179,7 @@ def test_impressions_out_of_order_are_sent_after_their_click() -> None:
     # The click of the last one lies beyond the end of the run.
     for number in sorted(moved)[:90]:
         click = clicks.impressions.tolist().index(number)
-        assert due_s["ad-clicks", click][0] < due_s["ad-impressions", number][0]
+        assert scheduled_s["ad-clicks", click][0] < scheduled_s["ad-impressions", number][0]
         wait_ms = clicks.event_ms[click] - shown.event_ms(np.array([number]))[0]
         assert 0 <= wait_ms < HOUR, "they still join"
 

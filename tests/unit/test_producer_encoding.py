@@ -33,11 +33,11 @@ def expected(
     )
     numbers = np.arange(998, 998 + count, dtype=np.int64)
     readings = draw_readings(world, schedule, 1_795_000_000_000, numbers)
-    due = schedule.due_ms(numbers) if scheduled else None
+    due = schedule.scheduled_ms(numbers) if scheduled else None
     records = to_records(world, "0123abcd", readings)
     if due is not None:
-        for record, due_ms in zip(records, due.tolist(), strict=True):
-            record.scheduled_time = to_text(due_ms)
+        for record, scheduled_ms in zip(records, due.tolist(), strict=True):
+            record.scheduled_time = to_text(scheduled_ms)
     return Encoder(world).values("0123abcd", readings, due), records
 
 

@@ -159,20 +159,26 @@ def test_the_batches_of_a_round_are_sent_side_by_side_at_their_own_rates() -> No
 
 def test_due_times_lie_on_the_grid_of_the_rate() -> None:
     schedule = Schedule(rate=3.0, paced=True, start_wall_ms=T0, start_event_ms=T0)
-    assert schedule.due_ms(np.arange(5)).tolist() == [T0, T0 + 333, T0 + 666, T0 + 1000, T0 + 1333]
+    assert schedule.scheduled_ms(np.arange(5)).tolist() == [
+        T0,
+        T0 + 333,
+        T0 + 666,
+        T0 + 1000,
+        T0 + 1333,
+    ]
 
 
 def test_without_a_time_scale_event_time_is_the_due_time() -> None:
     schedule = make_schedule(rate=200.0, clock_rate=40, now_ms=T0, lead_ms=200)
     numbers = np.arange(10_000)
     assert schedule.start_wall_ms == T0 + 200
-    assert np.array_equal(schedule.event_ms(numbers), schedule.due_ms(numbers))
+    assert np.array_equal(schedule.event_ms(numbers), schedule.scheduled_ms(numbers))
 
 
 def test_scaled_time_starts_in_the_past_so_that_no_event_is_ahead_of_the_clock() -> None:
     schedule = make_schedule(rate=200.0, clock_rate=40, now_ms=T0, duration_s=60, time_scale=3600)
     numbers = np.arange(schedule.count or 0)
-    offset_ms = schedule.event_ms(numbers) - schedule.due_ms(numbers)
+    offset_ms = schedule.event_ms(numbers) - schedule.scheduled_ms(numbers)
     assert schedule.count == 12_000
     assert offset_ms.max() <= 0
     assert offset_ms[-1] > -60_000, "the run should end close to now"

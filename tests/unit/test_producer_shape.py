@@ -18,7 +18,7 @@ def schedule(shape: AnyShape | None, rate: float, seconds: float) -> Schedule:
 
 def per_second(shape: AnyShape | None, rate: float, seconds: int) -> Sequence[int]:
     """Return how many events are due in each second of the run."""
-    due = schedule(shape, rate, seconds).due_s(np.arange(int(rate * seconds)))
+    due = schedule(shape, rate, seconds).scheduled_s(np.arange(int(rate * seconds)))
     counts = Counter(int(moment) for moment in due.tolist())
     assert sum(counts.values()) == rate * seconds
     return [counts[second] for second in range(seconds)]
@@ -65,7 +65,7 @@ def test_event_time_follows_the_schedule_and_can_be_inverted(shape: AnyShape) ->
     since_ms = shaped.event_ms(numbers) - shaped.start_event_ms
     assert (np.diff(since_ms) >= 0).all()
     assert since_ms[-1] <= 20_000
-    assert np.array_equal(shaped.due_ms(numbers) - T0, since_ms)
+    assert np.array_equal(shaped.scheduled_ms(numbers) - T0, since_ms)
     # The inverse may be off by the events of the same millisecond.
     again = shaped.events_by(since_ms)
     assert (shaped.event_ms(np.minimum(again, 19_999)) - shaped.start_event_ms <= since_ms).all()

@@ -46,7 +46,7 @@ def test_a_round_has_the_same_time_of_each_stream(rate: float, count: int) -> No
     streams = streams_of(["racks", "clicks", "actions"], rate=rate, count=count)
     ends = [-1.0]
     for batches in streams.rounds():
-        due = np.concatenate([batch.due_s for batch in batches])
+        due = np.concatenate([batch.scheduled_s for batch in batches])
         if len(due):
             assert due.min() >= ends[-1], "no stream waits for a later round"
             ends.append(float(due.max()))

@@ -254,14 +254,14 @@ def test_the_truth_of_two_runs_is_the_oracles_result_for_the_topic_of_both() -> 
         PublishedStream(plans[0], topics[0].acknowledged, flush, flush_ms),
         PublishedStream(plans[1], topics[1].acknowledged),
     ]
-    held = [*topics[0].appended(), (flush, flush_ms), *topics[1].appended()]
+    appended = [*topics[0].appended(), (flush, flush_ms), *topics[1].appended()]
     racks = {rack.rack_id: rack for rack in plans[0].world.inventory(5.0)}
-    readings = [reading for reading, _ in held]
+    readings = [reading for reading, _ in appended]
     expected = [
         *overheating_alerts(readings, rule_lookup(Overheating, RULES, racks)),
         *weak_signal_alerts(readings, rule_lookup(WeakSignal, RULES, racks)),
-        *lost_signal_alerts(held, rule_lookup(LostSignal, RULES, racks), watermark_ms=5_000),
-        *silent_sensor_alerts(held, rule_lookup(SilentSensor, RULES, racks), inventory=racks),
+        *lost_signal_alerts(appended, rule_lookup(LostSignal, RULES, racks), watermark_ms=5_000),
+        *silent_sensor_alerts(appended, rule_lookup(SilentSensor, RULES, racks), inventory=racks),
     ]
     selection = AlertSelection(READING_RULES, RULES, 5_000)
     truth = truth_rows([TopicContents(runs)], selection)
@@ -269,7 +269,7 @@ def test_the_truth_of_two_runs_is_the_oracles_result_for_the_topic_of_both() -> 
     silent = [row for row in expected if row["rule"] == "silent-sensor" and "either" not in row]
     assert {row["subject"] for row in silent} >= racks.keys(), "silent between the runs"
     windows = {(row["scope"], row["window_start"]): row for row in truth["window"]}
-    not_future = [one for one, at_ms in held if to_ms(one.event_time) <= at_ms + 300_000]
+    not_future = [one for one, at_ms in appended if to_ms(one.event_time) <= at_ms + 300_000]
     by_oracle = list(temperature_windows(not_future))
     for row in by_oracle:
         found = windows.pop((row["scope"], row["window_start"]))
@@ -279,7 +279,7 @@ def test_the_truth_of_two_runs_is_the_oracles_result_for_the_topic_of_both() -> 
     malformed = sum(
         decoded(value, RackReading) is None for topic in topics for *_, value in topic.contents
     )
-    assert len(truth["dead-letter"]) == malformed + len(held) - len(not_future)
+    assert len(truth["dead-letter"]) == malformed + len(appended) - len(not_future)
     assert malformed > 0
 
 
@@ -385,10 +385,10 @@ def test_an_alert_is_decidable_from_the_record_on_that_gives_it(tmp_path: Path) 
     lost = rule_lookup(LostSignal, RULES, racks)
     silent = rule_lookup(SilentSensor, RULES, racks)
     oracles: dict[str, Callable[[list[tuple[RackReading, int]]], list[dict[str, Any]]]] = {
-        "rack-overheating": lambda held: overheating_alerts([one for one, _ in held], hot),
-        "weak-signal": lambda held: weak_signal_alerts([one for one, _ in held], weak),
-        "lost-signal": lambda held: lost_signal_alerts(held, lost, watermark_ms=5_000),
-        "silent-sensor": lambda held: silent_sensor_alerts(held, silent),
+        "rack-overheating": lambda appended: overheating_alerts([one for one, _ in appended], hot),
+        "weak-signal": lambda appended: weak_signal_alerts([one for one, _ in appended], weak),
+        "lost-signal": lambda appended: lost_signal_alerts(appended, lost, watermark_ms=5_000),
+        "silent-sensor": lambda appended: silent_sensor_alerts(appended, silent),
     }
     selection = AlertSelection(tuple(oracles), RULES, 5_000)
     alerts = truth_of(tmp_path, plan, topic.acknowledged, selection=selection)["alert"]
@@ -399,8 +399,8 @@ def test_an_alert_is_decidable_from_the_record_on_that_gives_it(tmp_path: Path) 
             if rule == "silent-sensor" and row["state"] == "WARNING":
                 assert row["decidable_time"] == row["event_time"]  # by the clock, by no record
                 continue
-            held = [[r for r in records if r[1] < end_ms] for end_ms in (at_ms, at_ms + 1)]
-            before, after = ({one["alert_id"] for one in oracle(each)} for each in held)
+            topics = [[r for r in records if r[1] < end_ms] for end_ms in (at_ms, at_ms + 1)]
+            before, after = ({one["alert_id"] for one in oracle(each)} for each in topics)
             assert row["alert_id"] in after - before, row
         assert len(own) >= 8, rule
 

@@ -54,7 +54,7 @@ class SeenState(StatefulRule):
     """Decides at each reading, and `after_ms` after the last: shows what a rule is given."""
 
     seen: list[str] = field(default_factory=list)
-    due_ms: int | None = None
+    timer_ms: int | None = None
     after_ms: int = 10
     site_id: str = "unknown"
 
@@ -65,21 +65,21 @@ class SeenState(StatefulRule):
 
     def on_start(self, now_ms: int) -> None:
         """Wait from the start on."""
-        self.due_ms = now_ms + self.after_ms
+        self.timer_ms = now_ms + self.after_ms
 
     def on_row(self, subject: str, row: Any) -> Iterator[Decision]:  # noqa: ARG002
         """Decide at each reading."""
         self.seen.append(row.event_id)
-        self.due_ms = row.append_ms + self.after_ms
+        self.timer_ms = row.append_ms + self.after_ms
         yield Decision(self.site_id, "error", row.event_time, row.event_id)
 
     def next_timer_ms(self) -> int | None:
         """Return when to decide next."""
-        return self.due_ms
+        return self.timer_ms
 
     def on_timer(self, subject: str, now_ms: int) -> Iterator[Decision]:
         """Decide with all that was seen."""
-        self.due_ms = None
+        self.timer_ms = None
         yield Decision(self.site_id, None, now_ms * 1000, f"{subject} {','.join(self.seen)}")
 
 

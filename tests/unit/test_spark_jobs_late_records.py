@@ -1,10 +1,10 @@
-"""Late records and records behind, counted from a batch's progress."""
+"""Late records and records left out, counted from a batch's progress."""
 
 from typing import Any
 
 import pytest
 
-from spark_jobs.runtime.late_records import late_records, records_behind
+from spark_jobs.runtime.late_records import late_records
 from spark_jobs.runtime.left_out_records import records_left_out
 
 WATERMARK, WATERMARK_S = "2026-11-18T10:00:00.000Z", 1_794_996_000.0
@@ -48,20 +48,6 @@ def test_a_batch_without_records_has_no_late_records() -> None:
 )
 def test_an_unknown_number_of_late_records_is_none(batch: dict[str, Any]) -> None:
     assert late_records(batch, None) is None
-
-
-@pytest.mark.parametrize(
-    ("end", "latest", "behind"),
-    [
-        ({"t": {"0": 5, "1": 7}}, {"t": {"0": 9, "1": 7}}, 4),
-        ({"t": {"0": 5}}, {"t": {"0": 5, "1": 3}}, 3),
-        ({"t": {"0": 5}}, None, None),
-    ],
-)
-def test_the_records_behind_are_those_after_the_batch_in_the_topic(
-    end: Any, latest: Any, behind: int | None
-) -> None:
-    assert records_behind({"sources": [{"endOffset": end, "latestOffset": latest}]}) == behind
 
 
 def test_the_records_left_out_are_those_of_all_topics_or_unknown() -> None:

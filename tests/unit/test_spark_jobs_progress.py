@@ -4,7 +4,9 @@ import json
 from typing import Any
 from unittest.mock import Mock
 
-from spark_jobs.runtime.progress import BatchListener
+import pytest
+
+from spark_jobs.runtime.progress import BatchListener, records_behind
 
 T0, T1 = "2026-03-01T12:00:00.000Z", "2026-03-01T12:01:00.000Z"
 EARLY_S, LATE_S = 1_772_366_400, 1_772_366_460
@@ -50,3 +52,17 @@ def test_a_run_that_goes_on_after_a_restart_knows_no_watermark_before_its_first_
     listener.onQueryTerminated(event("a", 7, T0))
     listener.onQueryProgress(event("a", 8, T1))
     assert [batch["late_records"] for batch in batches] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("end", "latest", "behind"),
+    [
+        ({"t": {"0": 5, "1": 7}}, {"t": {"0": 9, "1": 7}}, 4),
+        ({"t": {"0": 5}}, {"t": {"0": 5, "1": 3}}, 3),
+        ({"t": {"0": 5}}, None, None),
+    ],
+)
+def test_the_records_behind_are_those_after_the_batch_in_the_topic(
+    end: Any, latest: Any, behind: int | None
+) -> None:
+    assert records_behind({"sources": [{"endOffset": end, "latestOffset": latest}]}) == behind

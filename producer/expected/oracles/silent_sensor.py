@@ -61,7 +61,7 @@ def silent_sensor_alerts_of_rack(
     for (before, before_ms), (after, append_ms) in pairwise(records):
         if append_ms - before_ms > after_ms:
             yield _silent_since(before, before_ms, rule, began)
-            yield _ended_by(after, rule, _decider(after, append_ms, ended))
+            yield _ended_by(after, rule, _trigger_event_id(after, append_ms, ended))
             began.add(before.event_id)
             ended.add(after.event_id)
     for last, last_ms in records[-1:]:
@@ -100,13 +100,15 @@ def initial_silence_alerts(
             yield _ended_by(first, rule, first.event_id)
 
 
-def _decider(reading: RackReading, append_ms: int, deciders: Set[str]) -> str:
-    """Return the reading's id and, if a copy of it is among the earlier deciders, its time."""
-    is_copy = reading.event_id in deciders
+def _trigger_event_id(reading: RackReading, append_ms: int, earlier_ids: Set[str]) -> str:
+    """Return the reading's id and, if a copy of it is among `earlier_ids`, its time."""
+    is_copy = reading.event_id in earlier_ids
     return f"{reading.event_id}|{to_text(append_ms)}" if is_copy else reading.event_id
 
 
-def _silent_since(last: RackReading, append_ms: int, rule: SilentSensor, deciders: Set[str]) -> Row:
+def _silent_since(
+    last: RackReading, append_ms: int, rule: SilentSensor, earlier_ids: Set[str]
+) -> Row:
     return alert(
         rule.name,
         last.rack_id,
@@ -114,12 +116,12 @@ def _silent_since(last: RackReading, append_ms: int, rule: SilentSensor, decider
         "WARNING",
         rule.severity_of(None),
         to_text(append_ms + milliseconds(rule.after_s)),
-        _decider(last, append_ms, deciders),
+        _trigger_event_id(last, append_ms, earlier_ids),
         [evidence(last)],
     )
 
 
-def _ended_by(first: RackReading, rule: SilentSensor, decider: str) -> Row:
+def _ended_by(first: RackReading, rule: SilentSensor, trigger_event_id: str) -> Row:
     return alert(
         rule.name,
         first.rack_id,
@@ -127,6 +129,6 @@ def _ended_by(first: RackReading, rule: SilentSensor, decider: str) -> Row:
         "NORMAL",
         rule.severity_of(None),
         first.event_time,
-        decider,
+        trigger_event_id,
         [evidence(first)],
     )

@@ -62,13 +62,13 @@ def processing_order(records: Iterable[tuple[Mapping[str, Any], int]]) -> list[M
         seconds[append_ms // 1000].append(row)
     taken: list[Mapping[str, Any]] = []
     for second in sorted(seconds):
-        left: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        remaining: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for row in seconds[second]:
-            left[row["subject"]].append(row)
+            remaining[row["subject"]].append(row)
         place = {id(row): at for at, row in enumerate(seconds[second])}
-        while left:
-            fronts = [rows[0] for rows in left.values()]
+        while remaining:
+            fronts = [rows[0] for rows in remaining.values()]
             first = min(fronts, key=lambda row: (to_ms(row["event_time"]), place[id(row)]))
-            taken.append(left[first["subject"]].pop(0))
-            left = {rack: rows for rack, rows in left.items() if rows}
+            taken.append(remaining[first["subject"]].pop(0))
+            remaining = {rack: rows for rack, rows in remaining.items() if rows}
     return taken

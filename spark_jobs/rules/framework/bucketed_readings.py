@@ -92,11 +92,11 @@ class Buckets:
             name: as_numbers.get(name, F.col(name)).alias(name) for name in self.schema.names
         }
         own_bucket = (F.crc32("rack_id") % BUCKET_COUNT).cast("int")
-        alone = F.to_json(F.struct(*columns.values()))
+        fallback_row = F.to_json(F.struct(*columns.values()))
         found = {
             "bucket": F.coalesce("batch.bucket", own_bucket),
             "readings": F.col("batch.readings"),
-            "fallback_row": F.when(F.col("batch").isNull(), alone),
+            "fallback_row": F.when(F.col("batch").isNull(), fallback_row),
         }
         if self.latest:
             found["latest"] = F.coalesce("batch.latest", columns[self.latest])

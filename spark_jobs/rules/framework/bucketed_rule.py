@@ -192,8 +192,8 @@ class BucketProcessor(StatefulProcessor):
             if self._clock
             else timerValues.getCurrentProcessingTimeInMs()
         )
-        for rack_id, (due_ms, state) in racks.items():
-            if due_ms is not None and due_ms <= now_ms:
+        for rack_id, (next_timer_ms, state) in racks.items():
+            if next_timer_ms is not None and next_timer_ms <= now_ms:
                 rule = self._rule_decoder.decode(state)
                 for decision in rule.on_timer(rack_id, now_ms):
                     yield to_row(rack_id, decision)
@@ -226,7 +226,7 @@ class BucketProcessor(StatefulProcessor):
         return (self._racks_decoder.decode(stored[0]), stored[1]) if stored else ({}, None)
 
     def _store(self, racks: _Racks, timer_ms: int | None) -> None:
-        next_ms = min((due_ms for due_ms, _ in racks.values() if due_ms is not None), default=None)
+        next_ms = min((each for each, _ in racks.values() if each is not None), default=None)
         timer_ms = register_timer(self._handle, next_ms, timer_ms)
         self._state.update((msgspec.msgpack.encode(racks), timer_ms))
 

@@ -213,18 +213,18 @@ class RuleProcessor(StatefulProcessor):
 
 
 def register_timer(
-    handle: StatefulProcessorHandle, due_ms: int | None, timer_ms: int | None
+    handle: StatefulProcessorHandle, next_timer_ms: int | None, timer_ms: int | None
 ) -> int | None:
-    """Set a timer that fires at `due_ms`, unless `timer_ms` comes first; return the one that does.
+    """Set a timer for `next_timer_ms`, unless `timer_ms` comes first; return the earlier one.
 
     All are in epoch milliseconds; None is no timer.
     """
     # Spark fires a timer when its clock is at or past it, and deletes it after the handler. One set
-    # before `due_ms` could fire too early, be set again by the handler, and be lost.
-    if due_ms is None or (timer_ms is not None and timer_ms <= due_ms):
+    # before `next_timer_ms` could fire too early, be set again by the handler, and be lost.
+    if next_timer_ms is None or (timer_ms is not None and timer_ms <= next_timer_ms):
         return timer_ms
-    handle.registerTimer(due_ms)
-    return due_ms
+    handle.registerTimer(next_timer_ms)
+    return next_timer_ms
 
 
 def to_row(subject: str, decision: Decision) -> Row:

@@ -83,9 +83,9 @@ class OverheatingProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Return a row per change that the bucket's readings cause."""
         bucket = int(key[0])
-        frame = pd.concat(rows)
+        batch = pd.concat(rows)
         readings = open_batches(
-            frame["readings"].dropna(), frame["fallback_row"].dropna(), READINGS
+            batch["readings"].dropna(), batch["fallback_row"].dropna(), READINGS
         )
         state, changes = update_bucket(self._stored(), readings, self._limits[bucket])
         memories = msgspec.msgpack.encode(state.memories) if state.memories else None

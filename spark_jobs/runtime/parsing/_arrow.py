@@ -238,9 +238,9 @@ class ArrowParser:
         values = map(attrgetter(name), records)
         match self._types[name]:
             case T.DecimalType():
-                texts = pa.array(list(map(bytes, values)), pa.binary())
+                amounts = pa.array(list(map(bytes, values)), pa.binary())
                 return pc.if_else(
-                    pc.equal(pc.binary_length(texts), 0), None, texts.cast(pa.string())
+                    pc.equal(pc.binary_length(amounts), 0), None, amounts.cast(pa.string())
                 )
             case T.TimestampType():
                 return pa.array(list(values), pa.string())

@@ -145,10 +145,10 @@ def _error(fields: list[T.StructField], record: type[msgspec.Struct]) -> Column:
     # After a syntax error inside a field the parser continues with a null field, as if it were
     # absent.
     checks.append(_Check(F.col("json.corrupt").isNull(), "the value is not one JSON object"))
-    texts = [field for field in fields if isinstance(field.dataType, T.StringType)]
-    money = [field for field in fields if isinstance(field.dataType, T.DecimalType)]
-    text_checks = _text_checks(texts, money)
-    needs_types = _may_be_non_text(texts) | _may_be_quoted(money)
+    text_fields = [field for field in fields if isinstance(field.dataType, T.StringType)]
+    money_fields = [field for field in fields if isinstance(field.dataType, T.DecimalType)]
+    text_checks = _text_checks(text_fields, money_fields)
+    needs_types = _may_be_non_text(text_fields) | _may_be_quoted(money_fields)
     is_valid = _all(checks) & F.when(needs_types, _all(text_checks)).otherwise(F.lit(True))
     sentences = [
         F.when(~F.coalesce(check.passes, F.lit(False)), F.lit(check.sentence))
@@ -222,12 +222,12 @@ def _field_checks(field: T.StructField, is_limited: bool, allowed: tuple[str, ..
     raise TypeError(f"no check is defined for a field of type {field.dataType}")
 
 
-def _may_be_non_text(texts: list[T.StructField]) -> Column:
+def _may_be_non_text(text_fields: list[T.StructField]) -> Column:
     # A lone surrogate escape becomes a question mark in text; only the check of JSON types sees it.
     escaped = F.contains(F.col("value").cast("string"), F.lit("\\u"))
     ambiguous = (
         F.ascii(_parsed(field)).isin(_FIRST_BYTES_OF_NON_TEXT) & ~_is_surely_text(field)
-        for field in texts
+        for field in text_fields
     )
     return reduce(lambda a, b: a | b, ambiguous, escaped)
 
@@ -244,24 +244,29 @@ def _is_surely_text(field: T.StructField) -> Column:
     return once & F.contains(value, F.concat(F.lit(f'{name}:"'), _parsed(field), F.lit('"')))
 
 
-def _may_be_quoted(money: list[T.StructField]) -> Column:
+def _may_be_quoted(money_fields: list[T.StructField]) -> Column:
     """Tell whether an amount may be quoted text; an escaped field name needs the check anyway."""
     value = F.col("value").cast("string")
     quoted = (
-        _parsed(field).isNotNull() & value.rlike(rf'"{field.name}"\s*:\s*"') for field in money
+        _parsed(field).isNotNull() & value.rlike(rf'"{field.name}"\s*:\s*"')
+        for field in money_fields
     )
     return reduce(lambda a, b: a | b, quoted, F.lit(False))
 
 
-def _text_checks(texts: list[T.StructField], money: list[T.StructField]) -> list[_Check]:
+def _text_checks(
+    text_fields: list[T.StructField], money_fields: list[T.StructField]
+) -> list[_Check]:
     """Return the checks of JSON types: a text field is text, and an amount is not."""
-    variants = _record(_envelope(", ".join(f"{field.name} VARIANT" for field in [*texts, *money])))
+    variants = _record(
+        _envelope(", ".join(f"{field.name} VARIANT" for field in [*text_fields, *money_fields]))
+    )
     checks = []
-    for field in texts:
+    for field in text_fields:
         is_text = F.schema_of_variant(variants.getField(field.name)).eqNullSafe("STRING")
         passes = _parsed(field).isNull() | is_text if field.nullable else is_text
         checks.append(_Check(passes, f"{field.name} is not text"))
-    for field in money:
+    for field in money_fields:
         kind = F.schema_of_variant(variants.getField(field.name))
         # A DECIMAL such as DECIMAL(4,2), a BIGINT or a DOUBLE, by how the number is written.
         passes = _parsed(field).isNull() | kind.rlike("^(DECIMAL|BIGINT|DOUBLE)")
