@@ -13,8 +13,8 @@ from events import cli, settings
 from events.inventory import read_inventory
 from events.metrics import MetricsPort
 from events.rules import Rules, read_rules
+from spark_jobs.dead_letter_reporting import with_dead_letters
 from spark_jobs.registry import JOBS, QUESTIONS
-from spark_jobs.reporting import with_dead_letters
 from spark_jobs.run_command import (
     ALL_FLAGS,
     RunCommand,
