@@ -105,8 +105,8 @@ def run(
                 reader.reset()
                 if idle:
                     raise UserFacingError(
-                        f"the broker at {bootstrap} is unreachable ({error}): what was read is "
-                        "kept; start again when it answers."
+                        f"the broker at {bootstrap} is unreachable ({error}): progress is "
+                        "saved; restart when the broker answers."
                     ) from None
                 outage.begin_or_continue(error)
                 time.sleep(RETRY_SECONDS)

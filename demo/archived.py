@@ -1,4 +1,4 @@
-"""Compare the archive's files with what the topics hold: each record once, and in its place."""
+"""Compare the archive with the topics: each record must be archived exactly once."""
 
 import json
 from collections import defaultdict

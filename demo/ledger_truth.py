@@ -1,4 +1,4 @@
-"""The truth of all runs of a ledger: what the jobs had to output of everything that was sent."""
+"""Derive the expected outputs of the jobs from all runs of a ledger."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence

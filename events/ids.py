@@ -1,4 +1,4 @@
-"""The limit of ids in bytes: a decoder that follows the records' types counts characters."""
+"""Check ids against the limit in bytes; decoders count characters."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""The ledger: what runs were, and which of their records the broker has acknowledged, on disk.
+"""Store on disk what producers ran, and which records the broker acknowledged: the ledger.
 
 A folder holds three kinds of files for each run:
 

@@ -1,4 +1,4 @@
-"""The outbox of the topic `incidents`: whose last incident has changed since it was published.
+"""Store which incidents have changed since they were published to the topic `incidents`.
 
 A change is marked in the transaction that makes it, so a crash loses no mark. The record is made
 when it is published, from what the database holds then. So several changes become one record, and
