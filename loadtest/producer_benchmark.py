@@ -147,9 +147,9 @@ class ProducerBenchmark:
         folder = self._folder / f"{name}.plan"
         folder.mkdir()
         own = msgspec.structs.replace(self._point.settings, count=count, seed=seed, senders=1)
-        alone = Point(self._point.variant, 0.0, self._point.repeat, own)
-        commands.write_scenario(alone, folder)
-        return commands.producer(alone, folder)
+        one_sender = Point(self._point.variant, 0.0, self._point.repeat, own)
+        commands.write_scenario(one_sender, folder)
+        return commands.producer(one_sender, folder)
 
     @cached_property
     def _bytes(self) -> int:

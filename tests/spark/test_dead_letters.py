@@ -307,8 +307,8 @@ def test_an_event_of_the_future_is_reported_and_still_counted_by_sequence(
         )
     }
     assert bucketed_offsets(raw) == [0, 1]
-    ahead = encode(click(event_time="2026-11-18T12:06:00Z"))
-    ((_, error),) = reported(kafka_table(spark, [ahead]), AdClick).values()
+    future_click = encode(click(event_time="2026-11-18T12:06:00Z"))
+    ((_, error),) = reported(kafka_table(spark, [future_click]), AdClick).values()
     assert error.endswith(" append time: jobs by event time leave it out")
 
 

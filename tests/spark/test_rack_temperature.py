@@ -65,8 +65,8 @@ def topic(spark: SparkSession, rows: list[tuple[str, str, float]]) -> DataFrame:
         value = encode(reading(number, temperature_c, rack, event_time=f"2017-06-02T{at}Z"))
         room = b',"room":"%s"}' % (b"x" * 1000)
         values.append(value if number % 3 else value[:-1] + room)
-    ahead = f"{APPENDED:%Y-%m-%dT%H}:05:00.001Z"
-    future = [encode(reading(99, 70.0, "rack1", event_time=ahead))]
+    future_time = f"{APPENDED:%Y-%m-%dT%H}:05:00.001Z"
+    future = [encode(reading(99, 70.0, "rack1", event_time=future_time))]
     return kafka_table(spark, [b"{", *values, *future, None])
 
 

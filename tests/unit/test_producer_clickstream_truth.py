@@ -155,8 +155,8 @@ def test_only_rows_with_too_late_events_are_indeterminate(tmp_path: Path) -> Non
     for row in indeterminate:
         of_late = row["impression_id"].removeprefix("imp-") in late["ad-impressions"]
         by_late = (row["click_id"] or "").removeprefix("click-") in late["ad-clicks"]
-        alone = row["click_id"] is None
-        assert of_late or by_late or alone
+        is_unclicked = row["click_id"] is None
+        assert of_late or by_late or is_unclicked
     assert any(row["click_id"] for row in indeterminate)
     assert 0 < sum(bool(row.get("either")) for row in truth["session"]) < len(truth["session"]) / 3
     assert (

@@ -107,7 +107,7 @@ def test_load_plans_give_world_the_options_of_the_run(tmp_path: Path) -> None:
     for path in sorted((ROOT / "loadtest" / "plans").glob("*.yaml")):
         point = max(points(load_plan(path)), key=lambda point: -point.settings.racks)
         commands.write_scenario(point, tmp_path)
-        world, sending = commands.world(tmp_path), commands.producer(point, tmp_path)
-        assert options_of(world, "world") == options_of(sending, "run"), path
+        world, producing = commands.world(tmp_path), commands.producer(point, tmp_path)
+        assert options_of(world, "world") == options_of(producing, "run"), path
         scenario = load_scenario(tmp_path / commands.SCENARIO, {}, [])
         assert world_rates(tmp_path, *options_of(world, "world")) == {sent_rate(scenario)}, path

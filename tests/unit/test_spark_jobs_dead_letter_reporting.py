@@ -110,11 +110,11 @@ def test_an_object_store_has_no_locks(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_process_that_has_nothing_left_to_report_says_so(tmp_path: Path) -> None:
-    alone, said = configured("dead_letters"), list[str]()
+    only_dead_letters, said = configured("dead_letters"), list[str]()
     with (
-        with_dead_letters(alone, str(tmp_path), "", said.append),
+        with_dead_letters(only_dead_letters, str(tmp_path), "", said.append),
         pytest.raises(UserFacingError, match="other processes report the dead letters of every"),
-        with_dead_letters(alone, str(tmp_path), "", said.append),
+        with_dead_letters(only_dead_letters, str(tmp_path), "", said.append),
     ):
         pass
     assert len(said) == 5

@@ -130,8 +130,8 @@ def test_a_batch_a_millisecond_before_the_alerts_are_complete_loses_no_outage() 
 
 def test_alerts_that_are_older_than_the_first_pending_one_do_not_wait_for_it() -> None:
     tester = live()
-    ahead = alert("ahead", 3, append_ms=T0 + 3_600_000, by_wall_clock=True)
-    assert list(tester.test("site-a", [ahead])) == []
+    future_alert = alert("ahead", 3, append_ms=T0 + 3_600_000, by_wall_clock=True)
+    assert list(tester.test("site-a", [future_alert])) == []
     together = [alert(f"alert-{number}", number, by_wall_clock=True) for number in range(3)]
     assert list(tester.test("site-a", together)) == []
     assert states_at(tester, COMPLETE_MS) == [("site-a", "WARNING")]

@@ -27,10 +27,10 @@ def test_each_parse_mode_treats_the_same_bad_records_in_its_own_way(output: Outp
     assert output["badRecordsPath"].rows == with_nulls
     kept = output["PERMISSIVE with _corrupt_record"].rows
     assert [row[:2] for row in kept] == with_nulls
-    texts = [row[2] for row in kept]
-    assert texts[:2] == [None, None]
-    assert json.loads(str(texts[2])) == WRONG_TYPE
-    assert texts[3:] == ["not JSON at all", CUT_OFF]
+    bad_values = [row[2] for row in kept]
+    assert bad_values[:2] == [None, None]
+    assert json.loads(str(bad_values[2])) == WRONG_TYPE
+    assert bad_values[3:] == ["not JSON at all", CUT_OFF]
     outcomes = dict.fromkeys(output.outcomes, "allowed") | {"FAILFAST": "refused"}
     assert output.outcomes == outcomes
     assert output["a folder for bad records was made"].value == "False"
