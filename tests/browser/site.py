@@ -59,18 +59,18 @@ class Site:
     def read(self, rack_id: str, temperature_c: float, **changes: str) -> None:
         """Send a reading of a rack; `changes` replace its time, its site or its device type."""
         number = next(self.numbers)
+        given: dict[str, Any] = {
+            "event_time": to_text(now_ms()),
+            "site_id": "site-a",
+            "device_type": "gpu-server",
+        }
         reading = RackReading(
             event_id=f"e{number}",
             rack_id=rack_id,
             sequence=number,
             temperature_c=temperature_c,
             signal_strength=0.9,
-            **{
-                "event_time": to_text(now_ms()),
-                "site_id": "site-a",
-                "device_type": "gpu-server",
-            }
-            | changes,
+            **given | changes,
         )
         self.kafka.send(RACK_READINGS, [(rack_id, encode(reading))])
 
