@@ -91,8 +91,8 @@ def test_rules_and_dashboard_use_only_metrics_that_are_documented() -> None:
 
 
 def program_of(command: list[str]) -> str:
-    """Return the first word of a command that is no option."""
-    return next(word for word in command if not word.startswith("--"))
+    """Return the program of this project that a command runs, behind `python -m` or directly."""
+    return next(word for word in command if word != "python" and not word.startswith("-"))
 
 
 def test_prometheus_scrapes_each_container_that_serves_metrics() -> None:
