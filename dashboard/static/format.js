@@ -179,16 +179,19 @@ export function idElement(id) {
   return node;
 }
 
-const RULES = {
-  'rack-overheating': ['Rack overheating', 'hot'],
-  'lost-signal': ['Lost signal', 'lossy'],
-  'silent-sensor': ['Silent sensor', 'silent'],
-  'weak-signal': ['Weak signal', 'weak'],
-  'site-outage': ['Site outage', 'outage'],
+/** Return a rule's name in words: Weak signal for weak-signal. */
+export const ruleName = (rule) => {
+  const words = rule.replaceAll('-', ' ');
+  return words.charAt(0).toUpperCase() + words.slice(1);
 };
 
-/** Return a rule's name in words. */
-export const ruleName = (rule) => RULES[rule]?.[0] ?? rule;
+const RULE_WORDS = {
+  'rack-overheating': 'hot',
+  'lost-signal': 'lossy',
+  'silent-sensor': 'silent',
+  'weak-signal': 'weak',
+  'site-outage': 'outage',
+};
 
 /** Return what to say while alerting is not running; it last wrote its status at `as_of_ms`. */
 export function stoppedAlertingText({ as_of_ms: ms }) {
@@ -196,5 +199,5 @@ export function stoppedAlertingText({ as_of_ms: ms }) {
   return `Alerting is not running.${asOf} Newer incidents are missing.`;
 }
 
-/** Return what a rule says of a rack, in a word. */
-export const ruleWord = (rule) => RULES[rule]?.[1] ?? rule;
+/** Return what a rule says of a rack, in a word; without one, the rule. */
+export const ruleWord = (rule) => RULE_WORDS[rule] ?? rule;
