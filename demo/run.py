@@ -39,7 +39,10 @@ from spark_jobs.runtime.small_data import INTERPRETED
 
 DEFAULT_PORT = 9092
 REAL_TIME_JOBS: tuple[JobName, ...] = ("overheating", "weak_signal", "rack_temperature")
-"""The jobs whose default trigger is real-time; that of the first alert comes first."""
+"""The jobs whose default trigger is real-time; that of the first alert comes first.
+
+The registry knows them too, but it imports Spark, which would delay the demo's start.
+"""
 MICRO_BATCH_RULE_JOBS = tuple(job for job in RULE_JOBS.values() if job not in REAL_TIME_JOBS)
 CLICKSTREAM_JOBS: tuple[JobName, ...] = (
     "ad_attribution",
