@@ -33,8 +33,11 @@ from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage import dead_letters
 
-MICRO_BATCH_DELAY = "1 to 4 s"
-"""By the rows `quick` of `docs/performance.md`."""
+MICRO_BATCH_DELAY_S = (1, 4)
+"""How long an alert takes if batches follow each other at once; an interval comes on top.
+
+By the rows `quick` of `docs/performance.md`.
+"""
 
 app = typer.Typer()
 
@@ -210,6 +213,10 @@ def run(
     named = named_jobs(names or (), flags)
     if named:
         refuse_unused(given_common_options(ctx), named, trigger)
+    if checkpoint_root.startswith("file:"):  # elsewhere a URL means an object store, without locks
+        raise cli.UserFacingError(
+            f"--checkpoint-root {checkpoint_root}: name a local folder by its path, without file:."
+        )
     racks = tuple(read_inventory(inventory)) if inventory else ()
     if rules and not inventory:
         raise cli.UserFacingError(
@@ -233,13 +240,6 @@ def run(
     configured = configure(jobs, ctx.obj, flags, trigger, inventory=racks, rules=rules_file)
     if no_dead_letters and any(one.job is dead_letters.JOB for one in configured):
         raise cli.UserFacingError("leave out dead_letters, or --no-dead-letters.")
-    for job in jobs:
-        if job.not_real_time_because and trigger is None:
-            typer.echo(
-                f"{job.name} runs in micro-batches because of {job.not_real_time_because}: "
-                f"expect its alerts after {MICRO_BATCH_DELAY} instead of milliseconds.",
-                err=True,
-            )
     config = settings.load().with_metrics_port(metrics_port)
     options = runner.RunOptions(
         checkpoint_root=checkpoint_root,
@@ -253,6 +253,14 @@ def run(
         restarts=restarts,
     )
     log = partial(typer.echo, err=True)
+    for one in configured:
+        if one.job.not_real_time_because and trigger is None:
+            least_s, most_s = MICRO_BATCH_DELAY_S
+            most_s += options.batch_for(one).total_seconds()
+            log(
+                f"{one.job.name} runs in micro-batches because of {one.job.not_real_time_because}: "
+                f"expect its alerts after {least_s:g} to {most_s:g} s instead of milliseconds."
+            )
     if no_dead_letters:
         raise typer.Exit(runner.run(configured, config, options, log))
     with with_dead_letters(configured, checkpoint_root, config.topic_prefix, log) as jobs_to_run:

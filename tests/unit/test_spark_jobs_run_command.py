@@ -149,6 +149,10 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
             "--archive-seconds 1e15 is not a number of seconds",
         ),
         (["user_totals", "--state-retention=forever"], "--state-retention 'forever' is not known"),
+        (
+            ["overheating", "--checkpoint-root=file:///data"],
+            "--checkpoint-root file:///data: name a local folder by its path, without file:.",
+        ),
         (["heat_death"], "there is no job 'heat_death': choose from rack_temperature, overheating"),
         (["overheating", "--rules=rules.yaml"], "--rules names racks and device types: add their"),
         ([], "name the jobs to run (`list` shows them), or add --all-real-time or --all-micro-"),
@@ -362,10 +366,17 @@ rules:
         f"overheating runs in micro-batches because of line 9 of the rules {tmp_path}/rules.yaml "
         "(rules[1].within_s): expect its alerts after 1 to 4 s instead of milliseconds.\n"
     )
+    call("overheating", "--batch-seconds=60", *files)
+    assert "expect its alerts after 1 to 64 s instead" in capsys.readouterr().err
     call("overheating", "--trigger=available-now", *files)
     assert capsys.readouterr().err == ""
     triggers = [jobs[0].trigger for jobs, _ in started]
-    assert triggers == [Trigger.REAL_TIME, Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW]
+    assert triggers == [
+        Trigger.REAL_TIME,
+        Trigger.MICRO_BATCH,
+        Trigger.MICRO_BATCH,
+        Trigger.AVAILABLE_NOW,
+    ]
 
 
 def test_dead_letters_are_added_last_unless_they_are_refused_or_named(started: Started) -> None:
