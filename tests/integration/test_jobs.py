@@ -19,6 +19,7 @@ from events.inventory import write_inventory
 from events.rules import Rules, read_rules
 from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS
 from spark_jobs.runtime.runner import JVM_ENDED
+from spark_jobs.runtime.small_data import INTERPRETED
 from tests.builders import rack
 from tests.spark.mixed_topic import (
     in_warning,
@@ -73,9 +74,11 @@ class Pipeline:
     def command(self, *options: str, jobs: tuple[str, ...] = RACK_JOBS) -> list[str]:
         """Return the command line that runs the jobs here.
 
-        Two partitions of state are several, and take fewer workers than the default of four.
+        Two partitions of state are several, and take fewer workers than the default of four. As in
+        the demo, Spark compiles no code for the few rows of a batch.
         """
-        own = (f"--checkpoint-root={self.root}", "--state-partitions=2")
+        own = [f"--checkpoint-root={self.root}", "--state-partitions=2"]
+        own += [f"--conf={name}={value}" for name, value in INTERPRETED.items()]
         return ["spark_jobs", "run", *jobs, *own, *self.files, *options]
 
     @contextmanager
