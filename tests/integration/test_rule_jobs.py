@@ -30,7 +30,7 @@ from producer.expected.oracles.rule_lookup import rule_lookup
 from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
-from tests.integration.test_jobs import Pipeline, family_of, none_is_left
+from tests.integration.test_jobs import Pipeline, family_of, left_out, none_is_left
 from tests.spark.rack_histories import alerts_by_id, stable_fields
 from tests.support import Kafka, eventually, kill, program, run
 
@@ -70,6 +70,8 @@ rules:
   - {rule: silent-sensor, after_s: 4}
   - {rule: rack-overheating, rising: 2, critical_after_s: 1}
 """
+MALFORMED = b"{"
+FIVE_MINUTES_MS = 300_000
 
 
 class Rules:
@@ -85,6 +87,7 @@ class Rules:
         records = [
             (msgspec.json.decode(record.value or b"", type=RackReading), record.timestamp_ms)
             for record in self.kafka.read_all(RACK_READINGS)
+            if record.value != MALFORMED
         ]
         readings = [reading for reading, _ in records]
         racks: dict[str, InventoryRack] = {rack.rack_id: rack for rack in self.inventory}
@@ -106,7 +109,7 @@ class Rules:
         return [
             json.loads(record.value or b"")
             for record in self.kafka.read_all(ALERTS)
-            if (record.partition, record.offset) not in after
+            if (record.partition, record.offset) not in after and record.value != MALFORMED
         ]
 
     def places(self) -> Places:
@@ -124,11 +127,22 @@ class Rules:
         missing = [row for key, row in sure.items() if found.get(key) != row]
         return missing, [row for key, row in found.items() if sure.get(key) != row]
 
+    def count_of_the_future(self) -> int:
+        """Return how many readings are more than five minutes ahead of their append time."""
+        count = 0
+        for record in self.kafka.read_all(RACK_READINGS):
+            if record.value and record.value != MALFORMED:
+                event_ms = to_ms(json.loads(record.value)["event_time"])
+                count += event_ms > record.timestamp_ms + FIVE_MINUTES_MS
+        assert count > 0
+        return count
+
     def site_outages(self) -> tuple[dict[str, Row], dict[str, Row]]:
         """Return by id the outages that came, and those that follow from the other alerts."""
         records = [
             (json.loads(record.value or b""), record.timestamp_ms)
             for record in self.kafka.read_all(ALERTS)
+            if record.value != MALFORMED
         ]
         alerts = [row for row, _ in records]
         due = site_outage_alerts(
@@ -169,15 +183,23 @@ def test_the_rules_hold_through_kills_and_in_a_replay(topics: Kafka, tmp_path: P
     assert changes == set(product(RACK_RULES, ("WARNING", "NORMAL")))
     assert {row["severity"] for row in sure.values()} == {"critical", "error", "info"}
 
-    once = pipeline.command(
-        "--trigger=available-now", *given, jobs=(*RACK_JOBS, RULE_JOBS[SITE_OUTAGE])
-    )
+    topics.send(RACK_READINGS, [("rack-0001", MALFORMED)] * 3)
+    topics.send(ALERTS, [("rack-0001", MALFORMED)])
+    progress = tmp_path / "progress.jsonl"
+    jobs = (*RACK_JOBS, RULE_JOBS[SITE_OUTAGE])
+    once = pipeline.command("--trigger=available-now", f"--progress={progress}", *given, jobs=jobs)
     replay = [*once, f"--checkpoint-root={tmp_path / 'replay'}"]
     before = rules.places()
     done = run(*replay, env=pipeline.env, timeout_s=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert rules.wrong(after=before) == ([], []), "the replay writes each alert again"
     assert alerts_by_id(rules.alerts()), "the records of one alert are equal"
+
+    assert {job: left_out(progress, job) for job in jobs} == {
+        **dict.fromkeys(RACK_JOBS, 3),
+        RULE_JOBS[LOST_SIGNAL]: 3 + rules.count_of_the_future(),  # it works by event time
+        RULE_JOBS[SITE_OUTAGE]: 1,
+    }
 
     found, due = rules.site_outages()
     assert {row["state"] for row in due.values()} == {"WARNING", "NORMAL"}
@@ -199,6 +221,7 @@ def alerts_are_cloud_events(kafka: Kafka) -> None:
         for batch in consumer.poll(timeout_ms=1000).values():
             records += batch
     consumer.close()
+    records = [record for record in records if record.value != MALFORMED]
     assert {json.loads(record.value)["rule"] for record in records} == {*RACK_RULES, SITE_OUTAGE}
     for record in records:
         alert = json.loads(record.value)
