@@ -15,7 +15,7 @@ from events.metrics import MetricsPort
 from events.rules import Rules, read_rules
 from spark_jobs.dead_letter_reporting import with_dead_letters
 from spark_jobs.registry import JOBS, QUESTIONS
-from spark_jobs.run_command import (
+from spark_jobs.run_options import (
     ALL_FLAGS,
     RunCommand,
     configure,

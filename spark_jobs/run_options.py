@@ -1,4 +1,4 @@
-"""The command `run`: its common options, and those of the jobs that are named."""
+"""The options of `run`: which jobs have them, which are refused, and what they configure."""
 
 import math
 from collections import defaultdict
