@@ -256,10 +256,10 @@ def run(
     for one in configured:
         if one.job.not_real_time_because and trigger is None:
             least_s, most_s = MICRO_BATCH_DELAY_S
-            most_s += options.batch_for(one).total_seconds()
+            longest_s = most_s + options.batch_for(one).total_seconds()
             log(
                 f"{one.job.name} runs in micro-batches because of {one.job.not_real_time_because}: "
-                f"expect its alerts after {least_s:g} to {most_s:g} s instead of milliseconds."
+                f"expect its alerts after {least_s:g} to {longest_s:g} s instead of milliseconds."
             )
     if no_dead_letters:
         raise typer.Exit(runner.run(configured, config, options, log))
