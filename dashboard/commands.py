@@ -9,7 +9,8 @@ from confluent_kafka import KafkaException
 from broker.topics import append
 from dashboard.state import State
 from events.catalog import RULES
-from events.records import MAX_ID_BYTES, AlertCommand, Command, Instant, Severity, encode
+from events.ids import is_too_long
+from events.records import AlertCommand, Command, Instant, Severity, encode
 from events.settings import Settings
 from events.times import to_ms, to_text
 from events.topics import ALERT_COMMANDS
@@ -70,7 +71,7 @@ def _require_target(request: CommandRequest, state: State) -> None:
         raise CommandError(404, f"There is no rule {request.rule[:100]!r}.")
     has_incident = state.knows_incident(request.rule, request.subject)
     is_known = request.command != "ack" and state.knows_subject(request.subject)
-    if len(request.subject.encode()) > MAX_ID_BYTES or not (has_incident or is_known):
+    if is_too_long(request.subject) or not (has_incident or is_known):
         what = "incident of this rule" if request.command == "ack" else "rack or site"
         raise CommandError(404, f"No {what} is known by this name.")
 

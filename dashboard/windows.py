@@ -8,7 +8,8 @@ import msgspec
 from dashboard.racks import MAX_RACKS
 from dashboard.received import Received, RecordReader, calendar_ms
 from events.constants import FLEET_SCOPE
-from events.records import MAX_ID_BYTES, RackTemperature
+from events.ids import is_too_long
+from events.records import RackTemperature
 
 MAX_WINDOW_BYTES = 2_048
 WINDOWS_PER_RACK = 36
@@ -55,7 +56,7 @@ def _window_of(record: Received) -> tuple[str, str] | None:
     if len(parts) != 3 or len(record.value or b"") > MAX_WINDOW_BYTES:
         return None
     scope, start, _ = parts
-    is_window = len(scope) <= MAX_ID_BYTES and calendar_ms(start) is not None
+    is_window = not is_too_long(scope) and calendar_ms(start) is not None
     return (scope, start) if is_window else None
 
 

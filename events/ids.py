@@ -25,10 +25,12 @@ def _is_id(kind: inspect.Type) -> bool:
     )
 
 
+def is_too_long(text: str | None) -> bool:
+    """Tell whether a text is longer than an id may be; None is not."""
+    return text is not None and len(text.encode()) > MAX_ID_BYTES
+
+
 def long_id(record: msgspec.Struct) -> str | None:
     """Return the first field of a record with an id over 256 bytes, or None."""
-    for name in id_fields(type(record)):
-        text = getattr(record, name)
-        if text is not None and len(text.encode()) > MAX_ID_BYTES:
-            return name
-    return None
+    names = id_fields(type(record))
+    return next((name for name in names if is_too_long(getattr(record, name))), None)

@@ -18,6 +18,7 @@ from events import settings
 from events.catalog import RuleName
 from events.cli import UserFacingError
 from events.durations import duration_option, to_duration_text
+from events.ids import is_too_long
 from events.records import MAX_ID_BYTES, AlertCommand, Incident
 from events.times import now_ms
 
@@ -230,7 +231,7 @@ def unsilence(rule: OneRule, subject: OneSubject, by: By = None) -> None:
 
 
 def _publish_one(command: AlertCommand) -> None:
-    if len(command.subject.encode()) > MAX_ID_BYTES:
+    if is_too_long(command.subject):
         raise UserFacingError(f"a subject has at most {MAX_ID_BYTES} bytes: check --subject.")
     commands.publish(settings.load(), [command])
 

@@ -20,8 +20,8 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from events.constants import FUTURE_TOLERANCE
-from events.ids import id_fields
-from events.records import MAX_ID_BYTES, rules_of
+from events.ids import id_fields, is_too_long
+from events.records import rules_of
 from events.spark_schemas import choices, spark_schema
 from spark_jobs.runtime.kafka_io import RECORD
 from spark_jobs.runtime.parsing._canonical import INSTANT, MONEY, max_bytes_of_short_ids
@@ -230,8 +230,7 @@ class ArrowParser:
         return decoded
 
     def _has_long_id(self, record: Any) -> bool:
-        ids = (getattr(record, name, None) for name in self._ids)
-        return any(one is not None and len(one.encode()) > MAX_ID_BYTES for one in ids)
+        return any(is_too_long(getattr(record, name, None)) for name in self._ids)
 
     def _column(self, records: list[Any], name: str) -> pa.Array:
         """Return a field as it stands in the JSON: times and money as text."""
