@@ -35,7 +35,7 @@ from events.settings import Settings
 from events.times import duration_ms
 from jars.java import QUICK_JAVA
 from producer.scenario import Scenario
-from spark_jobs.runtime.small_data import INTERPRETED
+from spark_jobs.runtime.small_data import INTERPRETED_OPTIONS
 
 DEFAULT_PORT = 9092
 REAL_TIME_JOBS: tuple[JobName, ...] = ("overheating", "weak_signal", "rack_temperature")
@@ -63,7 +63,7 @@ MICRO_BATCH_OPTIONS = (
     "--trigger=micro-batch",
     f"--rules-batch-seconds={RULES_BATCH_S}",
     f"--batch-seconds={OTHERS_BATCH_S}",
-    *(f"--conf={name}={value}" for name, value in INTERPRETED.items()),
+    *INTERPRETED_OPTIONS,
     "--state-partitions=1",
 )
 STATISTICS_OPTION = "--statistics-seconds=10"

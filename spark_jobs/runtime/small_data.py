@@ -9,3 +9,5 @@ INTERPRETED = {
 Spark writes the code of an expression in each task, even where it has compiled the same code
 before. With a few hundred rows per batch this costs more than it saves (docs/tuning.md).
 """
+INTERPRETED_OPTIONS = tuple(f"--conf={name}={value}" for name, value in INTERPRETED.items())
+"""The same for the command line of the jobs."""

@@ -19,7 +19,7 @@ from events.inventory import write_inventory
 from events.rules import Rules, read_rules
 from events.topics import ALERTS, DEAD_LETTERS, RACK_READINGS
 from spark_jobs.runtime.runner import JVM_ENDED
-from spark_jobs.runtime.small_data import INTERPRETED
+from spark_jobs.runtime.small_data import INTERPRETED_OPTIONS
 from tests.builders import rack
 from tests.spark.mixed_topic import (
     in_warning,
@@ -77,8 +77,7 @@ class Pipeline:
         Two partitions of state are several, and take fewer workers than the default of four. As in
         the demo, Spark compiles no code for the few rows of a batch.
         """
-        own = [f"--checkpoint-root={self.root}", "--state-partitions=2"]
-        own += [f"--conf={name}={value}" for name, value in INTERPRETED.items()]
+        own = (f"--checkpoint-root={self.root}", "--state-partitions=2", *INTERPRETED_OPTIONS)
         return ["spark_jobs", "run", *jobs, *own, *self.files, *options]
 
     @contextmanager

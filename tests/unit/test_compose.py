@@ -23,7 +23,7 @@ from spark_jobs.__main__ import app as spark_jobs_app
 from spark_jobs.registry import JOBS as JOBS_OF_SPARK
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.runner import SPARE_SLOTS, RunOptions, count_slots
-from spark_jobs.runtime.small_data import INTERPRETED
+from spark_jobs.runtime.small_data import INTERPRETED_OPTIONS
 from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage.dead_letters import REPORTED_TOPICS, reporting_jobs
 from tests.containers.operator_commands import OPEN_INCIDENT, commands_in, operator_commands
@@ -190,7 +190,7 @@ def test_a_jvm_without_the_second_compiler_has_room_for_the_code_of_all_jobs() -
     ids=["default", "short failover"],
 )
 def test_the_micro_batches_are_interpreted_as_in_the_demo(command: list[str]) -> None:
-    assert {f"--conf={name}={value}" for name, value in INTERPRETED.items()} <= set(command)
+    assert set(INTERPRETED_OPTIONS) <= set(command)
 
 
 def test_every_named_volume_is_declared_and_used_and_belongs_to_the_images_user() -> None:
