@@ -50,9 +50,10 @@ def show(
     table.add_column("", no_wrap=True)
     for heading in ("expected", "actual", "missing", "wrong", "delay p50", "max"):
         table.add_column(heading, justify="right", no_wrap=True)
+    others = verdict.others
     for name, compared in verdict.by_name.items():
         counts = (compared.expected, compared.actual, len(compared.missing), len(compared.wrong))
-        fails = not compared.passed or f"no {name}" in verdict.shortfalls
+        fails = not compared.passed or (name in others and not compared.expected)
         table.add_row(
             name,
             *(f"{count:,}" for count in counts),
