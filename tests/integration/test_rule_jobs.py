@@ -31,6 +31,7 @@ from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
 from tests.integration.test_jobs import Pipeline, family_of, left_out, none_is_left
+from tests.spark.mixed_topic import FIVE_MINUTES_MS
 from tests.spark.rack_histories import alerts_by_id, stable_fields
 from tests.support import Kafka, eventually, kill, program, run
 
@@ -71,7 +72,6 @@ rules:
   - {rule: rack-overheating, rising: 2, critical_after_s: 1}
 """
 MALFORMED = b"{"
-FIVE_MINUTES_MS = 300_000
 
 
 class Rules:

@@ -34,7 +34,7 @@ KeyedValue = tuple[bytes | None, bytes | None]
 NO_RULES = Rules()
 DEAD_LETTER_BYTES = 65_536
 BROKER_LIMIT_BYTES = 1_048_588
-_FIVE_MINUTES_MS, _THREE_HOURS_MS = 300_000, 3 * 3_600_000
+FIVE_MINUTES_MS, _THREE_HOURS_MS = 300_000, 3 * 3_600_000
 
 BAD_VALUES: list[bytes | None] = [
     None,
@@ -107,7 +107,7 @@ def output_differences(
     punctual = [
         (record, reading)
         for record, reading in readings
-        if to_ms(reading.event_time) <= record.timestamp_ms + _FIVE_MINUTES_MS
+        if to_ms(reading.event_time) <= record.timestamp_ms + FIVE_MINUTES_MS
     ]
     names = ("alerts", "dead letters", "windows", "statistics")
     expected: dict[str, dict[Any, Any]] = {name: {} for name in names}

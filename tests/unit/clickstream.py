@@ -11,8 +11,8 @@ import numpy as np
 from events.topics import Topic
 from producer.expected.topic_contents import PublishedStream
 from producer.hashing import Ints
-from producer.pacing.schedule import make_schedule
-from producer.scenario import load_scenario
+from producer.pacing.schedule import Schedule, make_schedule
+from producer.scenario import Scenario, load_scenario
 from producer.streams.clicks import ClickPlan, ImpressionPlan
 from producer.streams.stream_plan import Batch, StreamPlan
 from producer.streams.stream_set import Stream, StreamSet, clock_rate
@@ -47,6 +47,21 @@ def streams_of(
         flush_delay_s=flush_delay_s,
     )
     return StreamSet(names, make_world(seed, 40), schedule, scenario.faults)
+
+
+def started(scenario: Scenario, start_ms: int, first_sequence: int) -> tuple[Schedule, StreamSet]:
+    """Return the schedule and the streams of a run of a scenario that starts at a moment."""
+    schedule = make_schedule(
+        rate=scenario.paced_rate,
+        clock_rate=clock_rate(scenario.streams, scenario.racks),
+        now_ms=start_ms,
+        lead_ms=200,
+        count=scenario.count,
+        time_scale=scenario.time_scale,
+    )
+    streams = StreamSet(scenario.streams, scenario.make_world(), schedule, scenario.faults)
+    streams.restart(schedule, first_sequence)
+    return schedule, streams
 
 
 def plan_of(kind: type[_Plan], streams: StreamSet) -> _Plan:

@@ -12,11 +12,10 @@ from events.rules import Rules
 from events.settings import Settings
 from events.topics import Topic
 from producer.ledger import Ledger, TopicRecord
-from producer.pacing.schedule import make_schedule
 from producer.scenario import load_scenario
-from producer.streams.stream_set import Stream, StreamSet, clock_rate
+from producer.streams.stream_set import Stream
 from tests.builders import T0
-from tests.unit.clickstream import Topics
+from tests.unit.clickstream import Topics, started
 
 CLICKSTREAM: tuple[Stream, ...] = ("clicks", "actions")
 FLUSHED_MS = T0 + 10**9
@@ -34,16 +33,7 @@ def write_run(
     scenario = load_scenario(
         None, {"streams": list(names), "count": 600, "time_scale": 600.0}, ["duplicate=0.05"]
     )
-    schedule = make_schedule(
-        rate=scenario.paced_rate,
-        clock_rate=clock_rate(scenario.streams, scenario.racks),
-        now_ms=start_ms,
-        lead_ms=200,
-        count=scenario.count,
-        time_scale=scenario.time_scale,
-    )
-    streams = StreamSet(scenario.streams, scenario.make_world(), schedule, scenario.faults)
-    streams.restart(schedule, 0)
+    schedule, streams = started(scenario, start_ms, 0)
     ledger, records = Ledger(folder, scenario, schedule, streams, 0), []
     published = Topics(streams).sent if sent else []
     for stream in published:

@@ -18,12 +18,10 @@ from producer.expected.topic_contents import (
 )
 from producer.expected.truth import truth_rows
 from producer.ledger import Ledger, TopicRecord, add_unnoted, has_run, read_runs
-from producer.pacing.schedule import Schedule, make_schedule
 from producer.scenario import Scenario, load_scenario
 from producer.streams.stream_plan import FaultFlag
-from producer.streams.stream_set import StreamSet, clock_rate
 from tests.builders import T0
-from tests.unit.clickstream import Topics
+from tests.unit.clickstream import Topics, started
 
 FAULTS = (
     "overheating=4,start_s=2,length_s=6,every_s=15",
@@ -40,26 +38,12 @@ def scenario() -> Scenario:
     return load_scenario(None, options, list(FAULTS))
 
 
-def streams_of(plan: Scenario, start_ms: int) -> tuple[Schedule, StreamSet]:
-    schedule = make_schedule(
-        rate=plan.paced_rate,
-        clock_rate=clock_rate(plan.streams, plan.racks),
-        now_ms=start_ms,
-        lead_ms=200,
-        count=plan.count,
-        time_scale=plan.time_scale,
-    )
-    streams = StreamSet(plan.streams, plan.make_world(), schedule, plan.faults)
-    streams.restart(schedule, FIRST_SEQUENCE)
-    return schedule, streams
-
-
 def write_run(
     folder: Path, start_ms: int, *, killed: bool = False, failed: int = 0
 ) -> list[PublishedStream]:
     """Write a run whose records a topic in memory acknowledges, and return what it published."""
     plan = scenario()
-    schedule, streams = streams_of(plan, start_ms)
+    schedule, streams = started(plan, start_ms, FIRST_SEQUENCE)
     ledger = Ledger(folder, plan, schedule, streams, FIRST_SEQUENCE)
     sent = Topics(streams).sent
     for stream in sent:
@@ -178,7 +162,7 @@ def test_a_record_that_was_stored_though_its_delivery_failed_is_found_by_its_val
 
 def test_rows_reach_the_disk_before_the_run_ends(tmp_path: Path) -> None:
     plan = scenario()
-    schedule, streams = streams_of(plan, T0)
+    schedule, streams = started(plan, T0, FIRST_SEQUENCE)
     ledger = Ledger(tmp_path, plan, schedule, streams, FIRST_SEQUENCE)
     add = ledger.adder(streams.plans[0].topic)
     for number in range(5000):
@@ -215,7 +199,7 @@ def test_no_run_and_no_folder_are_a_sentence(tmp_path: Path) -> None:
         read_runs(tmp_path / "nowhere")
     (tmp_path / "file").touch()
     plan = scenario()
-    schedule, streams = streams_of(plan, T0)
+    schedule, streams = started(plan, T0, FIRST_SEQUENCE)
     with pytest.raises(UserFacingError, match=r"cannot be written .*correct --ledger"):
         Ledger(tmp_path / "file", plan, schedule, streams, FIRST_SEQUENCE)
 
