@@ -23,6 +23,7 @@ import typer
 
 from events import settings
 from events.cli import UserFacingError
+from jars.fetch import LOCKS
 from jars.java import java
 
 SCRATCH_PREFIX = ".classes-"
@@ -33,15 +34,16 @@ ABANDONED_AFTER_S = 3600.0
 def archive_path(config: settings.JarsSettings) -> Path:
     """Return the path of the archive for this Java and these packages, whether or not it exists.
 
-    The JVM refuses an archive of jars with other modification times: reinstalled packages need a
-    new one.
+    The JVM refuses an archive of another class path, or of jars with other modification times:
+    reinstalled packages and another lock of the connector need a new one.
     """
     program = Path(java()).resolve()
     release = program.parent.parent / "release"
     words = release.read_text(encoding="utf-8") if release.exists() else ""
     jars = Path(pyspark.__path__[0]) / "jars"
     installed = max((jar.stat().st_mtime_ns for jar in jars.glob("*.jar")), default=0)
-    made_by = _hash(str(program), words, version("pyspark"), str(installed))
+    connector = LOCKS["spark"].read_text(encoding="utf-8")
+    made_by = _hash(str(program), words, version("pyspark"), str(installed), connector)
     return config.jars_dir / f"spark-classes-{_hash(sys.prefix)}-{made_by}.jsa"
 
 

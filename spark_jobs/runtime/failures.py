@@ -9,7 +9,13 @@ _RECORDS_ARE_GONE = (
     "FAIL_ON_DATA_LOSS",
     "Some data may have been lost because they are not available in Kafka any more",
 )
-_UNWRITABLE = ("Permission denied", "Read-only file system", "is not a directory")
+_UNWRITABLE = (
+    "AccessDeniedException",
+    "Permission denied",
+    "Read-only file system",
+    "is not a directory",
+    "Not a directory",
+)
 _STATE_DOES_NOT_FIT = (
     "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
     "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",

@@ -19,6 +19,12 @@ from jars.fetch import jar_paths
 LOG4J = Path(__file__).with_name("log4j2.properties")
 DAEMON = "spark_jobs.python_daemon"
 """What forks the Python workers in local mode; on a cluster the executors may not have it."""
+LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+"""Hadoop's local file system, but Java sets a file's permissions.
+
+Hadoop's own starts a chmod process for each new file and its checksum, unless Hadoop's native
+library is installed: an eighth of the processor time of small batches (docs/tuning.md).
+"""
 METASPACE = "-XX:MetaspaceSize=256m"
 """Spark's classes and generated classes fill 170 MB.
 
@@ -56,8 +62,7 @@ CONFIG = {
     # found by time instead of by reading all rows. RocksDB only; the default is 2. Both formats are
     # fixed at a checkpoint's first start.
     "spark.sql.streaming.join.stateFormatVersion": "4",
-    # The default manager runs chmod for each checkpoint file on a local disk: a third of the
-    # processor time of small batches.
+    # The default manager does not use LOCAL_FILES, but starts chmod and stat for each file.
     CHECKPOINT_FILES: f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
     # Counting rows costs a read before every write; micro-batches of most jobs do it.
     COUNT_STATE_ROWS: "false",
@@ -135,7 +140,9 @@ def new_session(
     if (
         "PYSPARK_GATEWAY_PORT" not in os.environ
     ):  # not started by spark-submit, which names the master itself
-        builder = builder.master(f"local[{slots}]").config("spark.python.daemon.module", DAEMON)
+        builder = builder.master(f"local[{slots}]").config(
+            map={"spark.python.daemon.module": DAEMON, "spark.hadoop.fs.file.impl": LOCAL_FILES}
+        )
     log = settings.rackstream_home / "spark.log"
     with writing(f"Spark's log {log}", "correct RACKSTREAM_HOME or the folder's owner"):
         log.parent.mkdir(parents=True, exist_ok=True)

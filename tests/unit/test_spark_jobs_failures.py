@@ -40,6 +40,16 @@ from spark_jobs.runtime.failures import explain, is_permanent, names_a_missing_t
             "denied): correct the folder; the query continues from its checkpoint.",
         ),
         (
+            "Caused by: java.nio.file.AccessDeniedException: /c/x",
+            "a folder cannot be written (java.nio.file.AccessDeniedException: /c/x): "
+            "correct the folder; the query continues from its checkpoint.",
+        ),
+        (
+            "Caused by: java.nio.file.FileSystemException: /c/offsets/1: Not a directory",
+            "a folder cannot be written (java.nio.file.FileSystemException: /c/offsets/1: Not a "
+            "directory): correct the folder; the query continues from its checkpoint.",
+        ),
+        (
             "Job aborted\n=== Streaming Query ===\n\tat a.B.c(B.scala:1)\n"
             "Caused by: org.apache.spark.SparkException: Task failed\n\tat a.B.c(B.scala:2)\n"
             "Caused by: java.lang.ArithmeticException: / by zero\n\tat a.B.c(B.scala:3)",

@@ -1,0 +1,30 @@
+"""The session's own settings, as far as no job shows their effect."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.runtime.session import LOCAL_FILES
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux counts page faults")
+def test_checkpoint_files_on_a_local_disk_start_no_process(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    jvm = spark._jvm
+    assert jvm is not None
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+
+    def faults_of_ended_processes() -> int:
+        """Return how many page faults the processes had that the JVM started and that ended."""
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        return int(stat.rpartition(")")[2].split()[8])
+
+    before = faults_of_ended_processes()
+    checkpoint = tmp_path / "checkpoint"
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    query.trigger(once=True).start().awaitTermination(60)
+    assert (checkpoint / "commits" / "0").stat().st_mode & 0o777 == 0o644
+    assert faults_of_ended_processes() == before, LOCAL_FILES
