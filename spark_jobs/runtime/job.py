@@ -205,6 +205,8 @@ COMMON_OPTIONS: Mapping[str, Callable[[Job, Trigger], bool]] = {
     "rules_batch_seconds": lambda job, trigger: (
         trigger is Trigger.MICRO_BATCH and job.rule is not None
     ),
+    # Not those of `reads_all` plans either, but the job dead_letters beside them.
+    "records_per_batch": lambda _, trigger: trigger is not Trigger.REAL_TIME,
     "restarts": lambda _, trigger: trigger is not Trigger.AVAILABLE_NOW,
 }
 """The options of `run` that only some jobs or triggers use, by parameter, and which ones do."""
