@@ -122,4 +122,5 @@ clean: ## Remove the containers and their data
 
 clean-runs: ## Delete everything in .rackstream except the jars, including load reports
 	@test ! -x $(PY) || $(PY) -m broker down
-	rm -rf .rackstream/[!j]* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	test ! -d .rackstream || find .rackstream -mindepth 1 -maxdepth 1 ! -name jars -exec rm -rf {} +
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
