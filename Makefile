@@ -84,25 +84,25 @@ bench: setup ## Measure latency and throughput against their limits (50 minutes)
 		action-counts-catch-up silence-latency
 
 up: ## Start the pipeline in containers and show its first alerts (needs only Docker)
-	@COMPOSE="$(COMPOSE)" sh deploy/up.sh
-	@echo "Kafka: localhost:$${KAFKA_HOST_PORT:-9092}."
+	@FORM=$@ COMPOSE="$(COMPOSE)" sh deploy/up.sh
+	@echo "Kafka: $$($(COMPOSE) port kafka 9094)."
 
 up-cluster: ## Start it with the jobs on a Spark cluster in containers
-	@COMPOSE="$(COMPOSE) --profile cluster" sh deploy/up.sh \
+	@FORM=$@ COMPOSE="$(COMPOSE) --profile cluster" sh deploy/up.sh \
 		--scale real-time=0 --scale micro-batch=0 --scale closed-windows=0
-	@echo "Spark: http://localhost:$${SPARK_HOST_PORT:-8080}."
+	@echo "Spark: http://$$($(COMPOSE) --profile cluster port spark-master 8080)."
 
 up-brokers: ## Start it on three brokers with three replicas of each record
-	@$(ON_THREE_BROKERS) COMPOSE="$(COMPOSE) --profile brokers" sh deploy/up.sh --scale kafka=0
+	@FORM=$@ $(ON_THREE_BROKERS) COMPOSE="$(COMPOSE) --profile brokers" sh deploy/up.sh \
+		--scale kafka=0
 
 verdict: ## Stop the producers of the containers, and compare all outputs with what they sent
 	@COMPOSE="$(COMPOSE)" THREE_BROKERS="$(ON_THREE_BROKERS)" sh deploy/verdict.sh
-	@echo "The producers have ended. Resume: make up. Stop: make down."
 
 monitoring: ## Start it with Prometheus, Alertmanager and Grafana, which watch it
 	@COMPOSE="$(COMPOSE) --profile monitoring" sh deploy/up.sh
-	@echo "Grafana: http://localhost:$${GRAFANA_HOST_PORT:-3000}." \
-		"Prometheus: http://localhost:$${PROMETHEUS_HOST_PORT:-9090}."
+	@echo "Grafana: http://$$($(COMPOSE) --profile monitoring port grafana 3000)." \
+		"Prometheus: http://$$($(COMPOSE) --profile monitoring port prometheus 9090)."
 
 failover: setup ## Kill a Spark worker and a broker under load, and count lost alerts
 	REQUIRE_DOCKER=1 FAILOVER_SECONDS=60 $(PY) -m pytest -s \

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Wait for the first alerts of the containers and show them. COMPOSE is the Docker Compose command.
+# Wait for the first alerts of the containers since the time STARTED, and show them. COMPOSE is the
+# Docker Compose command.
 tries=0
 alerts() {
-  ${COMPOSE:-docker compose} logs --no-log-prefix alerting 2>/dev/null |
+  ${COMPOSE:-docker compose} logs --no-log-prefix --since "${STARTED:?}" alerting 2>/dev/null |
     grep -E 'WARNING|NORMAL' | head -n 5
 }
 until found=$(alerts) && [ -n "$found" ]; do
