@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from broker.topics import read_to_end
 from demo.clickstream import KINDS
@@ -24,6 +24,7 @@ from producer.expected.topic_contents import TopicContents
 from producer.expected.truth import distinct_events, truth_rows
 from producer.ledger import LedgerRun, TopicRecord, add_unnoted, read_runs
 from producer.places import place_of, split_place
+from producer.scenario import Scenario
 from producer.streams.stream_plan import FLUSH_SUBJECT, FaultFlag
 
 FAULT_COUNTS = {
@@ -53,9 +54,13 @@ def read_ledger_truth(
 
     A record of an input topic is wrong if no run has sent it. It is missing if the broker has
     acknowledged it and the topic does not hold it.
+
+    Raises `UserFacingError` when the ledger cannot be read, when the racks of its runs differ, and
+    when an input topic cannot be read.
     """
     runs = read_runs(ledger)
     with_racks = [run for run in runs if "racks" in run.start.scenario.streams]
+    _refuse_several_fleets(ledger, [run.start.scenario for run in with_racks])
     start_ms = min(run.start.start_event_ms for run in with_racks or runs)
     topics = list(dict.fromkeys(one.plan.topic for run in runs for one in run.streams))
     expected_count, missing, wrong, contents = 0, list[str](), list[str](), list[TopicContents]()
@@ -94,6 +99,18 @@ def read_ledger_truth(
     )
 
 
+def _refuse_several_fleets(ledger: Path, scenarios: Iterable[Scenario]) -> None:
+    """Raise `UserFacingError` unless all runs have the same racks, which send equally often."""
+    fleets = {
+        (one.seed, one.racks, one.sites, one.rate, one.time_scale, one.streams) for one in scenarios
+    }
+    if len(fleets) > 1:
+        raise UserFacingError(
+            f"the ledger {ledger} has runs of scenarios with different racks or rates: give each a "
+            "folder and topics of its own (in containers: make clean before another SCENARIO)."
+        )
+
+
 def _due(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not row.get("not_due")]
 
@@ -119,7 +136,7 @@ def _noting(records: Iterable[TopicRecord], places: "array[int]") -> Iterator[To
 def read_topic(settings: Settings, topic: Topic) -> Iterator[TopicRecord]:
     """Yield what a topic holds now, partition by partition in their orders.
 
-    Raises `UserFacingError` when the broker does not answer.
+    Raises `UserFacingError` when there is no such topic, or the broker does not answer.
     """
     servers = settings.kafka_bootstrap_servers
     try:
@@ -127,6 +144,11 @@ def read_topic(settings: Settings, topic: Topic) -> Iterator[TopicRecord]:
             place = message.partition() or 0, message.offset() or 0, message.timestamp()[1]
             yield TopicRecord(*place, message.value() or b"")
     except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise UserFacingError(
+                f"the broker at {servers} has no topic {settings.topic(topic)}: is it the broker "
+                "of the ledger's runs, and TOPIC_PREFIX theirs?"
+            ) from None
         raise UserFacingError(
             f"no broker answers at {servers}: {error.args[0].str()}; see whether it runs."
         ) from None

@@ -1,16 +1,19 @@
 """The truth of a ledger: what its topics lack or hold besides, and which rows are not due yet."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from demo import ledger_truth
 from demo.ledger_truth import read_ledger_truth
 from demo.verdict import Actual, Truth, compare_outputs
+from events.cli import UserFacingError
 from events.rules import Rules
 from events.settings import Settings
-from events.topics import Topic
+from events.topics import RACK_READINGS, Topic
 from producer.ledger import Ledger, TopicRecord
 from producer.scenario import load_scenario
 from producer.streams.stream_set import Stream
@@ -28,10 +31,13 @@ def write_run(
     *,
     sent: bool = True,
     flush: bool = False,
+    racks: int = 40,
 ) -> list[tuple[Topic, TopicRecord]]:
     """Write a run of some streams, and return what it has sent, if it has sent anything."""
     scenario = load_scenario(
-        None, {"streams": list(names), "count": 600, "time_scale": 600.0}, ["duplicate=0.05"]
+        None,
+        {"streams": list(names), "count": 600, "time_scale": 600.0, "racks": racks},
+        ["duplicate=0.05"],
     )
     schedule, streams = started(scenario, start_ms, 0)
     ledger, records = Ledger(folder, scenario, schedule, streams, 0), []
@@ -94,6 +100,34 @@ def test_a_record_that_the_topic_lacks_is_missing_and_one_of_no_run_is_wrong(
         f"record {lost.offset} of partition {lost.partition} of rack-readings"
     ]
     assert inputs.wrong == ["record 10000000 of partition 1 of rack-readings is of no run"]
+
+
+def test_runs_with_different_racks_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = write_run(tmp_path, ["racks"])
+    records += write_run(tmp_path, ["racks"], T0 + 10**6, racks=41)
+    sentence = f"the ledger {tmp_path} has runs of scenarios with different racks or rates: "
+    with pytest.raises(UserFacingError, match=re.escape(sentence)):
+        truth_of(monkeypatch, tmp_path, records)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, "the broker at localhost:9092 has no topic rack-readin"),
+        (KafkaError._TRANSPORT, "no broker answers at localhost:9092: "),
+    ],
+)
+def test_a_topic_that_cannot_be_read_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, code: int, sentence: str
+) -> None:
+    def read_to_end(*_: object) -> Iterator[object]:
+        raise KafkaException(KafkaError(code))
+
+    monkeypatch.setattr(ledger_truth, "read_to_end", read_to_end)
+    with pytest.raises(UserFacingError, match=re.escape(sentence)):
+        list(ledger_truth.read_topic(Settings(), RACK_READINGS))
 
 
 def test_rows_that_wait_for_the_watermark_are_counted_unless_a_flush_record_has_closed_them(

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 from kafka import TopicPartition
+from kafka.errors import KafkaConnectionError
 from typer.testing import CliRunner
 
 from demo import outputs, verdict_command
 from demo.clickstream import TOPICS
 from demo.verdict import Truth
 from events.catalog import RULES
+from events.cli import UserFacingError
 from events.inventory import write_inventory
 from events.settings import Settings
 from events.topics import (
@@ -150,6 +152,36 @@ def judge(pipeline: Pipeline, *options: str) -> tuple[int, list[str]]:
 def test_outputs_that_are_all_right_pass(pipeline: Pipeline) -> None:
     status, lines = judge(pipeline)
     assert (status, lines[-1]) == (0, "All outputs match the truth: 0 missing, 0 wrong.")
+
+
+def test_an_incident_that_comes_after_its_alert_was_read_is_not_missing(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The silence of all racks may bring alerts while the outputs are read for the last time."""
+    late, read_to_end = pipeline.topics.pop(INCIDENTS.name), outputs.Outputs.actual
+
+    def actual(self: outputs.Outputs, *, up_to_date: bool = False) -> Any:
+        found = read_to_end(self, up_to_date=up_to_date)
+        if up_to_date and INCIDENTS.name not in pipeline.topics:
+            pipeline.topics[INCIDENTS.name] = late
+            self._consumer._read.clear()
+        return found
+
+    monkeypatch.setattr(outputs.Outputs, "actual", actual)
+    status, lines = judge(pipeline)
+    assert (status, lines[-1]) == (0, "All outputs match the truth: 0 missing, 0 wrong.")
+
+
+def test_a_broker_that_ends_meanwhile_is_one_sentence(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poll(*_: Any) -> None:
+        raise KafkaConnectionError("gone")
+
+    monkeypatch.setattr(outputs.Outputs, "poll", poll)
+    files = (f"--database={pipeline.database}", f"--inventory={pipeline.inventory}", "--ledger=x")
+    with pytest.raises(UserFacingError, match=r"the broker at .* does not answer any longer"):
+        CliRunner().invoke(verdict_command.app, files, catch_exceptions=False)
 
 
 def test_a_window_that_was_altered_fails_and_is_named(pipeline: Pipeline) -> None:
