@@ -81,10 +81,7 @@ def show(
     for name, compared in verdict.by_name.items():
         for line in _differences(name, compared):
             console.print(line, style="red")
-    console.print(
-        conclusion(verdict),
-        style="bold green" if verdict.passed and not verdict.shortfalls else "bold red",
-    )
+    console.print(conclusion(verdict), style="bold green" if verdict.proves_all else "bold red")
 
 
 def _delay_cells(delay: Delay | None) -> tuple[str, ...]:

@@ -110,6 +110,11 @@ class Verdict:
         return all(compared.passed for compared in self.by_name.values())
 
     @property
+    def proves_all(self) -> bool:
+        """Tell whether it passed, and each rule and output had something to prove."""
+        return self.passed and not self.shortfalls
+
+    @property
     def by_name(self) -> dict[str, Comparison]:
         """The comparisons in the order of the report."""
         inputs = {"input records": self.inputs} if self.inputs else {}

@@ -93,7 +93,7 @@ def verdict_command(
             "see whether it runs."
         ) from None
     report.show(Console(highlight=False, soft_wrap=True), truth, actual, verdict, None)
-    raise typer.Exit(0 if verdict.passed and not verdict.shortfalls else 1)
+    raise typer.Exit(0 if verdict.proves_all else 1)
 
 
 def _compare_all(
