@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dashboard.page_records import AlertingView, DriverView, QueryView
+from events.driver_health import query_problem
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
     FORGOTTEN_AFTER_S,
@@ -31,7 +32,7 @@ def read_drivers(
                 and age_s(status.written_time, now_ms) < FORGOTTEN_AFTER_S
             ):
                 driver = _driver_view(status, now_ms)
-                queries = [_query_view(query, status, driver) for query in status.queries]
+                queries = [_query_view(query, status, driver, now_ms) for query in status.queries]
                 found.append((driver, queries))
     newest = found[-MAX_DRIVERS:]
     return [driver for driver, _ in newest], [query for _, queries in newest for query in queries]
@@ -68,14 +69,20 @@ def _driver_view(status: DriverStatus, now_ms: int) -> DriverView:
     )
 
 
-def _query_view(query: QueryStatus, status: DriverStatus, driver: DriverView) -> QueryView:
+def _query_view(
+    query: QueryStatus, status: DriverStatus, driver: DriverView, now_ms: int
+) -> QueryView:
+    active = query.active and driver.healthy
+    stuck = query_problem(query, now_ms) if active else None
+    error = stuck or query.last_error
     return QueryView(
         name=query.name,
         job=query.job,
         trigger=query.trigger,
         host=status.host,
         topics=[topic.removeprefix(status.topic_prefix) for topic in query.topics],
-        active=query.active and driver.healthy,
+        active=active,
+        stuck=stuck is not None,
         finished=query.finished,
         restarts=query.restarts,
         state_rows=query.state_rows,
@@ -85,5 +92,5 @@ def _query_view(query: QueryStatus, status: DriverStatus, driver: DriverView) ->
         lag=query.records_behind,
         late_records=query.late_records,
         records_left_out=query.records_left_out,
-        error=query.last_error[:MAX_ERROR_CHARACTERS] if query.last_error else None,
+        error=error[:MAX_ERROR_CHARACTERS] if error else None,
     )

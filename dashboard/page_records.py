@@ -100,6 +100,7 @@ class QueryView(Struct, kw_only=True):
     host: str
     topics: list[str]
     active: bool
+    stuck: bool
     finished: bool
     restarts: int
     state_rows: int | None

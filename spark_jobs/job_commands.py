@@ -13,6 +13,7 @@ from events import cli, settings
 from events.inventory import read_inventory
 from events.metrics import MetricsPort
 from events.rules import Rules, read_rules
+from events.triggers import Trigger
 from spark_jobs.dead_letter_reporting import with_dead_letters
 from spark_jobs.registry import JOBS, QUESTIONS
 from spark_jobs.run_options import (
@@ -30,7 +31,6 @@ from spark_jobs.runtime import cds_archive, runner
 from spark_jobs.runtime.job import Job
 from spark_jobs.runtime.kafka_io import ReadOptions
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage import dead_letters
 
 MICRO_BATCH_DELAY_S = (1, 4)

@@ -11,10 +11,10 @@ import typer
 from typer.core import TyperCommand
 
 from events.cli import UserFacingError
+from events.triggers import Trigger
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime.job import COMMON_OPTIONS, ConfiguredJob, Job
 from spark_jobs.runtime.options import JobOptions, Option, Pairs, RuleOptions, flag_of, options_of
-from spark_jobs.runtime.triggers import Trigger
 
 ALL_FLAGS = ("--all-real-time", "--all-micro-batch")
 MOST_SECONDS = 86_400

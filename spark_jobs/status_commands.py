@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from events.cli import UserFacingError
+from events.driver_health import problems
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
     Found,
@@ -25,7 +26,6 @@ from events.status_file import (
     status_folder,
 )
 from events.times import now_ms
-from spark_jobs.runtime.status import problems
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -20,11 +20,11 @@ from pyspark.sql import SparkSession
 
 from events import settings
 from events.times import now_ms
+from events.triggers import Trigger
 from jars.java import QUICK_JAVA
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime import runner
 from spark_jobs.runtime.job import ConfiguredJob
-from spark_jobs.runtime.triggers import Trigger
 from tests.support import eventually
 
 WORKS_S = 11.0

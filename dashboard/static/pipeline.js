@@ -66,10 +66,11 @@ function showFigures(data) {
 function showQueries(list) {
   setShown(queries.region, list.length > 0);
   setShown(byId('queries-empty'), list.length === 0);
-  const running = list.filter((query) => query.active).length;
+  const stuck = list.filter((query) => query.stuck).length;
+  const running = list.filter((query) => query.active).length - stuck;
   const stopped = list.filter((query) => !query.active && !query.finished).length;
-  setText(byId('queries-facts'), list.length === 0 ? ''
-    : `${running} running${stopped > 0 ? `, ${stopped} not running` : ''}`);
+  setText(byId('queries-facts'), list.length === 0 ? '' : `${running} running`
+    + (stuck > 0 ? `, ${stuck} stuck` : '') + (stopped > 0 ? `, ${stopped} not running` : ''));
   syncList(queries.body, list, (query) => `${query.host}|${query.job}|${query.name}`,
     createQuery, updateQuery);
 }
@@ -124,7 +125,8 @@ function createQuery(query) {
     cell(''), ...Array.from({ length: 5 }, () => cell('number')), el('td', {}, el('time')));
 }
 
-function stateOf({ active, finished }) {
+function stateOf({ active, stuck, finished }) {
+  if (stuck) return ['stopped', 'stuck'];
   if (active) return ['running', 'running'];
   return finished ? ['finished', 'finished'] : ['stopped', 'not running'];
 }
@@ -134,7 +136,8 @@ function updateQuery(row, query) {
   const [kind, word] = stateOf(query);
   setAttribute(state.firstChild, 'data-state', kind);
   setText(state.firstChild.lastChild, word);
-  setText(state.lastChild, `${query.active ? 'Last failure: ' : ''}${visible(query.error ?? '')}`);
+  const recovered = query.active && !query.stuck;
+  setText(state.lastChild, `${recovered ? 'Last failure: ' : ''}${visible(query.error ?? '')}`);
   setShown(state.lastChild, Boolean(query.error));
   setText(trigger, query.trigger ?? '–');
   setText(restarts, count(query.restarts));

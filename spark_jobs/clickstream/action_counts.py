@@ -22,11 +22,11 @@ from pyspark.sql import functions as F
 from events.constants import WATERMARK, WINDOW
 from events.times import to_interval
 from events.topics import ACTION_COUNTS, USER_ACTIONS
+from events.triggers import Trigger
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.late_records import observe_event_times
 from spark_jobs.runtime.options import JobOptions
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.runtime.windows import window_bounds, window_key
 
 

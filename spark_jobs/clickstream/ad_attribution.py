@@ -27,10 +27,10 @@ from events.cli import UserFacingError
 from events.constants import CLICK_WITHIN, CLICKS_WATERMARK, IMPRESSIONS_WATERMARK
 from events.times import to_interval
 from events.topics import AD_ATTRIBUTION, AD_CLICKS, AD_IMPRESSIONS
+from events.triggers import Trigger
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.options import JobOptions
-from spark_jobs.runtime.triggers import Trigger
 
 JOINS = {
     "inner": "inner",

@@ -22,10 +22,10 @@ from pyspark.sql import functions as F
 from events.constants import SESSION_GAP, WATERMARK
 from events.times import to_interval
 from events.topics import USER_ACTIONS, USER_SESSIONS
+from events.triggers import Trigger
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.options import JobOptions, Pairs
-from spark_jobs.runtime.triggers import Trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

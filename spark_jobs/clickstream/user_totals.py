@@ -33,10 +33,10 @@ from pyspark.sql.streaming.stateful_processor import (
 from events.constants import TOTAL_EXPIRES_AFTER, WATERMARK
 from events.times import duration_ms, to_interval
 from events.topics import USER_ACTIONS, USER_TOTALS
+from events.triggers import Trigger
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.options import JobOptions
-from spark_jobs.runtime.triggers import Trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

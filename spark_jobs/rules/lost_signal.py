@@ -24,13 +24,13 @@ from events.constants import LOST_SIGNAL_WATERMARK
 from events.rules import LostSignal, Rules
 from events.times import to_interval, to_text
 from events.topics import ALERTS, RACK_READINGS
+from events.triggers import Trigger
 from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT, Buckets, readings_schema
 from spark_jobs.rules.framework.bucketed_rule import bucketed_decisions
 from spark_jobs.rules.framework.rack_metadata import RackMetadata, effective_rule
 from spark_jobs.rules.framework.stateful_rule import Decision, StatefulRule, to_alert_records
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import RuleOptions
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.runtime.windows import interval_us
 
 _BUCKETS = Buckets(

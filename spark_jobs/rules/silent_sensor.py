@@ -24,6 +24,7 @@ from events.catalog import SILENT_SENSOR
 from events.rules import Rules, SilentSensor
 from events.times import to_text
 from events.topics import ALERTS, RACK_READINGS
+from events.triggers import Trigger
 from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT, Buckets, readings_schema
 from spark_jobs.rules.framework.bucketed_rule import bucketed_decisions
 from spark_jobs.rules.framework.rack_metadata import RackMetadata, effective_rule
@@ -35,7 +36,6 @@ from spark_jobs.rules.framework.stateful_rule import (
 )
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import RuleOptions
-from spark_jobs.runtime.triggers import Trigger
 
 GRACE_MS = 250
 """How long to wait after a silence is due: by then a record appended in time is visible."""

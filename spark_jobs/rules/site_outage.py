@@ -26,6 +26,7 @@ from events.catalog import SITE_OUTAGE
 from events.records import InventoryRack
 from events.rules import Rules, SiteOutage
 from events.topics import ALERTS
+from events.triggers import Trigger
 from spark_jobs.rules.framework.rack_metadata import join_rack
 from spark_jobs.rules.framework.stateful_rule import (
     Decision,
@@ -35,7 +36,6 @@ from spark_jobs.rules.framework.stateful_rule import (
 )
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import RuleOptions
-from spark_jobs.runtime.triggers import Trigger
 
 SECOND_MS = 1000
 GRACE_MS = 500

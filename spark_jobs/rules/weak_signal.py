@@ -21,6 +21,7 @@ from events.catalog import WEAK_SIGNAL
 from events.records import InventoryRack
 from events.rules import Rules, WeakSignal
 from events.topics import ALERTS, RACK_READINGS
+from events.triggers import Trigger
 from spark_jobs.rules.framework.alert_record import alert_record
 from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT, Buckets, readings_schema
 from spark_jobs.rules.framework.bucketed_rule import bucketed_decisions
@@ -39,7 +40,6 @@ from spark_jobs.rules.framework.stateful_rule import (
 )
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import RuleOptions
-from spark_jobs.runtime.triggers import Trigger
 
 OPTIONAL_FIELDS = ("signal_strength",)
 """The optional fields of its evidence."""

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from events.records import RackReading
 from events.settings import JarsSettings, Settings
 from events.topics import RACK_READINGS
+from events.triggers import Trigger
 from spark_jobs.runtime.kafka_io import RECORD, ReadOptions, read_topic, to_record
 from spark_jobs.runtime.parsing import parse
 from spark_jobs.runtime.session import new_session
-from spark_jobs.runtime.triggers import Trigger
 
 
 def make(config: JarsSettings, archive: Path, scratch_prefix: str) -> None:

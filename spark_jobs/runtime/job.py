@@ -11,8 +11,8 @@ import msgspec
 from events.cli import UserFacingError
 from events.rules import AnyRule, Rules
 from events.topics import ALL, Topic
+from events.triggers import Trigger
 from spark_jobs.runtime.options import JobOptions, RuleOptions, options_of
-from spark_jobs.runtime.triggers import Trigger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from events.settings import Settings
 from events.topics import ALERTS, Topic
-from spark_jobs.runtime.triggers import Trigger
+from events.triggers import Trigger
 
 RECORD = (
     T.StructType()

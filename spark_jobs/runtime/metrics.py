@@ -6,9 +6,9 @@ from typing import Any
 from prometheus_client import Counter, Histogram, Summary
 from prometheus_client.registry import Collector
 
+from events.driver_health import problems
 from events.driver_status import DriverStatus, QueryStatus
 from events.metrics import Samples, StatusMetric, program_metrics, timestamp_s
-from spark_jobs.runtime.status import problems
 
 BATCH_BUCKETS_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 """From a small micro-batch to two real-time batches of the default length."""

@@ -3,10 +3,10 @@
 from pyspark.sql import DataFrame
 
 from events.topics import Topic
+from events.triggers import Trigger
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.left_out_records import used_records
 from spark_jobs.runtime.parsing import parse
-from spark_jobs.runtime.triggers import Trigger
 
 
 def parsed_records(configured: ConfiguredJob, topic: Topic, raw: DataFrame) -> DataFrame:

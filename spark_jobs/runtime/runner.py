@@ -27,6 +27,7 @@ from events.settings import Settings
 from events.status_file import Process, StatusWriter, own_file, remove_superseded
 from events.times import now_ms, to_text
 from events.topics import Topic
+from events.triggers import Trigger
 from spark_jobs.runtime import checkpoints, kafka_io
 from spark_jobs.runtime.failures import explain
 from spark_jobs.runtime.job import ConfiguredJob, Job
@@ -40,7 +41,6 @@ from spark_jobs.runtime.session import COUNT_STATE_ROWS, OBJECT_STORE_CONFIG, ne
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
 from spark_jobs.runtime.topic_watch import TopicWatch
-from spark_jobs.runtime.triggers import Trigger
 
 REAL_TIME_BATCH = timedelta(minutes=5)
 """Long, since records that arrive while a batch ends have to wait."""

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from events.driver_status import DriverStatus, QueryStatus, TopicStatus
 from events.status_file import BrokerStatus, Process, age_s
 from events.times import now_ms, to_text
+from events.triggers import Trigger
 from spark_jobs.runtime.progress import BEGINNING
-from spark_jobs.runtime.triggers import Trigger
 
 RATES_COUNT_S = 10.0
 """Rates of a batch that ended longer ago are not shown: they would be stale."""

@@ -10,12 +10,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from events.cli import UserFacingError
+from events.driver_health import longest_stall_s, stuck_for_s
 from events.status_file import duration
+from events.triggers import Trigger
 from spark_jobs.runtime.failures import explain, is_permanent, names_a_missing_topic
 from spark_jobs.runtime.restarts import WINDOW_S, RestartBudget
-from spark_jobs.runtime.status import longest_stall_s, stuck_for_s
 from spark_jobs.runtime.status_recorder import StatusRecorder
-from spark_jobs.runtime.triggers import Trigger
 
 LOOK_EVERY_S = 0.2
 WORKS_AFTER_S = 10.0

@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from events.topics import ALL, DEAD_LETTERS, INCIDENTS, Topic
+from events.triggers import Trigger
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import DEPLOYMENT_SETTING, JobOptions
-from spark_jobs.runtime.triggers import Trigger
 
 # Kept as text: the fields of dead letters have the names of Kafka's own columns, and a record
 # without a value, which removes an incident from the topic, is not malformed.

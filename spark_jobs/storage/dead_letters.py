@@ -24,11 +24,11 @@ from events.constants import FUTURE_TOLERANCE
 from events.records import DeadLetterReason, Event
 from events.times import to_interval
 from events.topics import ALERTS, DEAD_LETTERS, EVENT_TOPICS, Topic
+from events.triggers import Trigger
 from spark_jobs.runtime.job import ConfiguredJob, Job, Plan
 from spark_jobs.runtime.kafka_io import to_record, wall_clock_ms
 from spark_jobs.runtime.options import JobOptions
 from spark_jobs.runtime.parsing import dead_letter_candidates, is_future, parse
-from spark_jobs.runtime.triggers import Trigger
 
 REPORTED_TOPICS = (*EVENT_TOPICS, ALERTS)
 """`alerting` validates the commands itself, and the archive keeps what it cannot read."""

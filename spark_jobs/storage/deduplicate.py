@@ -28,9 +28,9 @@ from events.topics import (
     USER_ACTIONS,
     Topic,
 )
+from events.triggers import Trigger
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import JobOptions
-from spark_jobs.runtime.triggers import Trigger
 
 _TOPICS = {topic.name: topic for topic in (USER_ACTIONS, AD_IMPRESSIONS, AD_CLICKS, RACK_READINGS)}
 

@@ -20,12 +20,12 @@ from pyspark.sql import functions as F
 from events.constants import FLEET_SCOPE, WATERMARK, WINDOW, WINDOW_SLIDE
 from events.times import to_interval
 from events.topics import RACK_READINGS, RACK_TEMPERATURE
+from events.triggers import Trigger
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.options import JobOptions
 from spark_jobs.runtime.panes import pane_batches, summaries, summary_of_one
 from spark_jobs.runtime.parsing.batches import Batches
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.runtime.windows import OutputMode, interval_us, window_bounds, window_key
 
 _KEYS, _VALUE = ("rack_id",), "temperature_c"

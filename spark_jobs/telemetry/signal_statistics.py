@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 from events.constants import SIGNAL_WINDOW, WATERMARK
 from events.times import to_interval
 from events.topics import RACK_READINGS, SIGNAL_STATISTICS
+from events.triggers import Trigger
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.options import DEPLOYMENT_SETTING, JobOptions
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.runtime.windows import OutputMode, window_bounds, window_key
 
 _GROUPS = ("device_type", "rack_id")

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from events.records import RackReading, encode
+from events.triggers import Trigger
 from spark_jobs.runtime.job import ConfiguredJob, Job
 from spark_jobs.runtime.parsing._arrow import parse_with_arrow
 from spark_jobs.runtime.parsing._strict import parse_strictly
 from spark_jobs.runtime.plan_input import plan_input
-from spark_jobs.runtime.triggers import Trigger
 from tests.builders import reading
 
 Reader = Callable[[DataFrame, type[msgspec.Struct]], DataFrame]

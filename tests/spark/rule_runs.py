@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from events.records import InventoryRack, RackReading, encode
 from events.rules import Rules
+from events.triggers import Trigger
 from spark_jobs.runtime.job import Job
-from spark_jobs.runtime.triggers import Trigger
 from tests.builders import T0, rack
 from tests.spark.file_streams import run_stream
 from tests.spark.kafka_tables import kafka_table, plan_output

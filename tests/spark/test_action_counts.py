@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from events.triggers import Trigger
 from spark_jobs.clickstream.action_counts import JOB, Options, action_counts
 from spark_jobs.runtime.late_records import late_records, observe_event_times
-from spark_jobs.runtime.triggers import Trigger
 from tests.spark.event_tables import clock, events
 from tests.spark.file_streams import live_stream, run_stream
 

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from events.cli import UserFacingError
+from events.triggers import Trigger
 from spark_jobs.clickstream.ad_attribution import (
     JOB,
     JOINS,
@@ -21,7 +22,6 @@ from spark_jobs.clickstream.ad_attribution import (
     distinct_impressions,
     first_clicks,
 )
-from spark_jobs.runtime.triggers import Trigger
 from tests.spark.event_tables import at, clock, events
 from tests.spark.file_streams import run_streams
 

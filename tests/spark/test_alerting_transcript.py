@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from events.records import RackReading
 from events.topics import ALERTS
+from events.triggers import Trigger
 from spark_jobs.rules.overheating.job import JOB
 from spark_jobs.runtime.parsing import parse, readable
-from spark_jobs.runtime.triggers import Trigger
 from tests.spark.kafka_tables import readings_table
 from tests.support import ROOT, Kafka, run
 from tests.unit.test_alerting_channels import Receiver, serving

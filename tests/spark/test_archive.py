@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from events.cli import UserFacingError
 from events.records import RackReading, encode
+from events.triggers import Trigger
 from spark_jobs import compact_command
 from spark_jobs.runtime.kafka_io import QueryOptions, write_files
 from spark_jobs.runtime.parsing import parse
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage import compaction
 from spark_jobs.storage.archive import archive_rows
 from spark_jobs.storage.compaction import committed_files, compact

@@ -27,6 +27,7 @@ from events.records import (
 from events.spark_schemas import spark_schema
 from events.times import now_ms, to_ms
 from events.topics import DEAD_LETTERS, EVENT_TOPICS, Topic
+from events.triggers import Trigger
 from producer.malformed import corrupt, default_kinds
 from spark_jobs.registry import JOBS
 from spark_jobs.rules.framework.bucketed_readings import Buckets
@@ -35,7 +36,6 @@ from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.parsing import parse, readable
 from spark_jobs.runtime.parsing.batches import Batches
 from spark_jobs.runtime.plan_input import plan_input
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage.dead_letters import dead_letters, set_aside
 from tests.builders import action, alert_value, click, impression, reading
 from tests.spark.kafka_tables import READERS, Reader, kafka_table, with_field

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from events.records import encode
-from spark_jobs.runtime.triggers import Trigger
+from events.triggers import Trigger
 from spark_jobs.storage.deduplicate import JOB, Options, distinct_events
 from tests.builders import reading
 from tests.spark.event_tables import clock, events

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from events.records import RackReading, encode
 from events.rules import Overheating, Rules
 from events.times import now_ms, to_ms
+from events.triggers import Trigger
 from producer.expected.oracles.overheating import overheating_alerts
 from spark_jobs.rules.overheating.job import JOB
 from spark_jobs.rules.overheating.limits import FleetLimits, Limits, fleet_limits
@@ -24,7 +25,6 @@ from spark_jobs.rules.overheating.real_time import flag_hot, overheating_changes
 from spark_jobs.runtime.options import RuleOptions
 from spark_jobs.runtime.parsing import parse, readable
 from spark_jobs.runtime.parsing._arrow import MAX_VALUE_BYTES
-from spark_jobs.runtime.triggers import Trigger
 from tests.builders import rack, reading, rules_by_threshold
 from tests.spark.file_streams import run_stream
 from tests.spark.kafka_tables import kafka_table, plan_output, readings_table, with_field

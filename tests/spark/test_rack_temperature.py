@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from events.records import RackTemperature, encode
 from events.spark_schemas import spark_schema
-from spark_jobs.runtime.triggers import Trigger
+from events.triggers import Trigger
 from spark_jobs.telemetry.rack_temperature import JOB, Options, rack_temperatures
 from tests.builders import reading
 from tests.spark.file_streams import run_stream

@@ -14,6 +14,7 @@ from events.settings import Settings
 from events.status_file import Process
 from events.times import now_ms, to_text
 from events.topics import RACK_READINGS, Topic
+from events.triggers import Trigger
 from spark_jobs.clickstream.action_counts import action_counts
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime import kafka_io, runner
@@ -21,7 +22,6 @@ from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.kafka_io import QueryOptions, ReadOptions
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage.dead_letters import reporting_jobs
 from tests.spark.event_tables import events
 from tests.spark.file_streams import live_stream, run_stream

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from events.records import RackReading
 from events.times import to_ms, to_text
+from events.triggers import Trigger
 from producer.expected.oracles.signal_statistics import signal_statistics as statistics_of
 from spark_jobs.runtime.parsing import readable
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.telemetry.signal_statistics import JOB, Options, signal_statistics
 from tests.builders import T0, reading
 from tests.spark.event_tables import clock, events

@@ -13,13 +13,13 @@ from events.rules import Rules, SilentSensor
 from events.settings import Settings
 from events.times import now_ms, to_ms, to_text
 from events.topics import ALERTS, RACK_READINGS
+from events.triggers import Trigger
 from producer.expected.oracles.rule_lookup import rule_lookup
 from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from spark_jobs.rules import silent_sensor
 from spark_jobs.runtime import runner
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.options import RuleOptions
-from spark_jobs.runtime.triggers import Trigger
 from tests.builders import reading
 from tests.spark.file_streams import live_stream
 from tests.spark.kafka_tables import kafka_table

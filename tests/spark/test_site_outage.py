@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from events.records import Alert, encode
 from events.rules import Rules, SiteOutage
 from events.times import to_text
+from events.triggers import Trigger
 from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
 from spark_jobs.rules import site_outage
-from spark_jobs.runtime.triggers import Trigger
 from tests.builders import T0
 from tests.spark.file_streams import live_stream
 from tests.spark.kafka_tables import kafka_table

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from events.triggers import Trigger
 from spark_jobs.clickstream.user_sessions import JOB, Options, user_sessions
-from spark_jobs.runtime.triggers import Trigger
 from tests.spark.event_tables import at, clock, events
 from tests.spark.file_streams import run_stream
 

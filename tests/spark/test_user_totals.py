@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from events.constants import TOTAL_EXPIRES_AFTER
 from events.times import duration_ms
+from events.triggers import Trigger
 from spark_jobs.clickstream.user_totals import JOB, Options, Run, add_purchase, user_totals
-from spark_jobs.runtime.triggers import Trigger
 from tests.spark.event_tables import at, clock, events
 from tests.spark.file_streams import run_stream
 

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from events.records import RackReading, encode
 from events.rules import Rules, WeakSignal
+from events.triggers import Trigger
 from producer.expected.oracles.rule_lookup import rule_lookup
 from producer.expected.oracles.weak_signal import weak_signal_alerts
 from spark_jobs.rules import weak_signal
-from spark_jobs.runtime.triggers import Trigger
 from tests.spark.kafka_tables import kafka_table
 from tests.spark.rack_histories import alerts_by_id, deliveries, interleaved
 from tests.spark.rule_runs import (

@@ -18,12 +18,12 @@ from alerting.status import StatusRecorder as AlertingRecorder
 from events.metrics import StatusCollector, serve_metrics
 from events.status_file import Process
 from events.times import to_text
+from events.triggers import Trigger
 from producer.metrics import STATUS_METRICS as PRODUCER_METRICS
 from producer.status import StatusRecorder as ProducerRecorder
 from spark_jobs.runtime.metrics import STATUS_METRICS as DRIVER_METRICS
 from spark_jobs.runtime.metrics import BatchMetrics
 from spark_jobs.runtime.status_recorder import StatusRecorder as DriverRecorder
-from spark_jobs.runtime.triggers import Trigger
 from tests.alerting import MINUTE, AlertingSimulation
 from tests.support import eventually, free_port
 from tests.unit.statuses import T0, Clock, Publisher

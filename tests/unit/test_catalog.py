@@ -15,10 +15,10 @@ from events.records import Alert, AlertCommand, Evidence, RackReading
 from events.rules import RULE_TYPES
 from events.spark_schemas import choices
 from events.topics import Topic
+from events.triggers import Trigger
 from producer.expected.oracles import rows
 from spark_jobs import registry
 from spark_jobs.runtime.job import Job
-from spark_jobs.runtime.triggers import Trigger
 from tests.builders import reading
 from tests.support import ROOT
 

@@ -17,6 +17,7 @@ from demo.__main__ import app as demo_app
 from events import settings, topics
 from events.status_file import FOLDER_VARIABLE
 from events.topics import ALL
+from events.triggers import Trigger
 from jars.fetch import read_lock
 from producer.__main__ import app as producer_app
 from spark_jobs.__main__ import app as spark_jobs_app
@@ -24,7 +25,6 @@ from spark_jobs.registry import JOBS as JOBS_OF_SPARK
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.runner import SPARE_SLOTS, RunOptions, count_slots
 from spark_jobs.runtime.small_data import INTERPRETED_OPTIONS
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage.dead_letters import REPORTED_TOPICS, reporting_jobs
 from tests.containers.operator_commands import OPEN_INCIDENT, commands_in, operator_commands
 from tests.support import ROOT

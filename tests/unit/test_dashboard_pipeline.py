@@ -154,6 +154,21 @@ def test_a_driver_that_hangs_has_no_active_query(
     assert bool(drivers[0].error) is not is_healthy
 
 
+def test_a_query_that_ends_no_batch_although_records_wait_is_stuck(tmp_path: Path) -> None:
+    waits = query(
+        "waits", trigger="micro-batch", waiting_since=to_text(T0 - 600_000), waiting_records=7
+    )
+    status = driver(waits, query("works"))
+    write_status(status_folder(tmp_path) / f"{PROGRAM}-a-1.json", status)
+    drivers, queries = read_drivers(tmp_path, "", T0)
+    assert [each.healthy for each in drivers] == [True], "its process works"
+    assert [(each.name, each.active, each.stuck) for each in queries] == [
+        ("waits", True, True),
+        ("works", True, False),
+    ]
+    assert queries[0].error == "waits has ended no batch for 10 min, although records wait."
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"written_time": "2026-02-30T00:00:00.000Z"}, {"written_time": "now"}, {"pid": 2**40}],

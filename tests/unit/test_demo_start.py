@@ -29,9 +29,9 @@ from demo.run import (
 )
 from events.cli import UserFacingError
 from events.settings import Settings
+from events.triggers import Trigger
 from producer.scenario import Scenario
 from spark_jobs.registry import JOBS
-from spark_jobs.runtime.triggers import Trigger
 from tests.support import free_port, run
 
 

@@ -17,7 +17,7 @@ from events.cli import UserFacingError
 from events.metrics import serve_metrics
 from events.settings import Settings
 from events.times import now_ms, to_ms
-from spark_jobs.runtime.triggers import Trigger
+from events.triggers import Trigger
 from tests.alerting import MINUTE
 from tests.builders import new_alert
 from tests.support import ROOT, free_port, run

@@ -18,10 +18,10 @@ from events.topics import (
     RACK_READINGS,
     USER_ACTIONS,
 )
+from events.triggers import Trigger
 from spark_jobs.dead_letter_reporting import lock_file, with_dead_letters
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime.job import ConfiguredJob
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage.dead_letters import reporting_jobs
 from tests.support import ROOT
 

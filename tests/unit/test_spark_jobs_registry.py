@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from events import catalog
+from events.triggers import Trigger
 from spark_jobs.registry import JOBS, QUESTIONS, module_file
-from spark_jobs.runtime.triggers import Trigger
 
 
 def test_the_registry_has_every_job_of_the_catalog_in_its_order() -> None:

@@ -10,10 +10,10 @@ from pyspark.errors import StreamingQueryException
 
 from events.cli import UserFacingError
 from events.status_file import Process
+from events.triggers import Trigger
 from spark_jobs.runtime.restarts import RestartBudget
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
-from spark_jobs.runtime.triggers import Trigger
 from tests.unit.metrics import progress
 
 

@@ -13,6 +13,7 @@ from demo.run import Demo, Options, Signals
 from events.catalog import RULE_JOBS
 from events.cli import UserFacingError
 from events.settings import Settings
+from events.triggers import Trigger
 from loadtest import commands
 from loadtest.plan import PLANS, load_plan, points
 from loadtest.short import shortened
@@ -23,7 +24,6 @@ from spark_jobs.runtime import runner
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.options import options_of
 from spark_jobs.runtime.runner import RunOptions
-from spark_jobs.runtime.triggers import Trigger
 from tests.support import ROOT
 
 REAL_TIME = {"rack_temperature", "overheating", "weak_signal"}

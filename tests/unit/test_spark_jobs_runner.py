@@ -20,6 +20,7 @@ from events.records import InventoryRack
 from events.rules import Overheating, Rules
 from events.settings import Settings
 from events.topics import AD_CLICKS, AD_IMPRESSIONS, ALL, RACK_READINGS, USER_ACTIONS
+from events.triggers import Trigger
 from spark_jobs.clickstream import user_sessions
 from spark_jobs.registry import JOBS
 from spark_jobs.rules.framework.bucketed_readings import BUCKET_COUNT
@@ -37,7 +38,6 @@ from spark_jobs.runtime.runner import (
     without_py4j_logs,
 )
 from spark_jobs.runtime.supervisor import Supervisor
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.storage import deduplicate
 from spark_jobs.storage.dead_letters import reporting_jobs
 from spark_jobs.telemetry import rack_temperature, signal_statistics

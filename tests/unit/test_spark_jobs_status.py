@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from events.driver_health import longest_stall_s, problems
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
     BrokerStatus,
@@ -24,9 +25,8 @@ from events.status_file import (
     write_status,
 )
 from events.times import now_ms, to_text
-from spark_jobs.runtime.status import longest_stall_s, problems
+from events.triggers import Trigger
 from spark_jobs.runtime.status_recorder import StatusRecorder
-from spark_jobs.runtime.triggers import Trigger
 from spark_jobs.status_commands import driver_view, short
 from tests.support import ROOT, eventually, program, run
 from tests.terminal import on_terminal

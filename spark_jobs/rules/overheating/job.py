@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from events.catalog import RACK_OVERHEATING
 from events.rules import Overheating
 from events.topics import ALERTS, RACK_READINGS
+from events.triggers import Trigger
 from spark_jobs.rules.framework.alert_record import alert_record
 from spark_jobs.rules.framework.bucketed_readings import FINGERPRINT, Buckets
 from spark_jobs.rules.overheating import micro_batch, real_time
@@ -31,7 +32,6 @@ from spark_jobs.rules.overheating.buckets import READINGS
 from spark_jobs.rules.overheating.limits import fleet_limits
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.options import RuleOptions
-from spark_jobs.runtime.triggers import Trigger
 
 _BUCKETS = Buckets(READINGS)
 

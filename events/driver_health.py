@@ -1,13 +1,12 @@
 """Whether a driver and its queries are healthy, by their status (`events.driver_status`).
 
-Health checks run every few seconds, so this module loads nothing of Spark.
+The jobs' commands, their supervisor and the dashboard use it. Health checks run every few seconds,
+so this module loads nothing of Spark.
 """
-
-from collections.abc import Iterator
 
 from events.driver_status import DriverStatus, QueryStatus
 from events.status_file import MAX_AGE_S, age_s, duration, process_problems
-from spark_jobs.runtime.triggers import Trigger
+from events.triggers import Trigger
 
 MAX_IDLE_BATCHES = 5
 """So many micro-batches may last without an end while records wait."""
@@ -30,23 +29,25 @@ def problems(driver: DriverStatus, at_ms: int) -> list[str]:
         for text in process_problems(driver, at_ms)
     ]
     return of_the_process or [
-        sentence for query in driver.queries for sentence in _query_problems(query, at_ms)
+        sentence for query in driver.queries if (sentence := query_problem(query, at_ms))
     ]
 
 
-def _query_problems(query: QueryStatus, at_ms: int) -> Iterator[str]:
+def query_problem(query: QueryStatus, at_ms: int) -> str | None:
+    """Return what is wrong with a query, as a sentence; None when it runs or has finished."""
     if query.finished:
-        return
+        return None
     if not query.active:
         since_s = age_s(query.last_error_time or query.started_time, at_ms)
-        if since_s > MAX_AGE_S:
-            because = f": {query.last_error}" if query.last_error else "."
-            yield f"{query.name} has not run for {duration(since_s)}{because}"
-        return
+        if since_s <= MAX_AGE_S:
+            return None
+        because = f": {query.last_error}" if query.last_error else "."
+        return f"{query.name} has not run for {duration(since_s)}{because}"
     stuck_s = stuck_for_s(query, at_ms)
-    if stuck_s > longest_stall_s(query):
-        although = "" if query.trigger == Trigger.REAL_TIME else ", although records wait"
-        yield f"{query.name} has ended no batch for {duration(stuck_s)}{although}."
+    if stuck_s <= longest_stall_s(query):
+        return None
+    although = "" if query.trigger == Trigger.REAL_TIME else ", although records wait"
+    return f"{query.name} has ended no batch for {duration(stuck_s)}{although}."
 
 
 def stuck_for_s(query: QueryStatus, at_ms: int) -> float:
