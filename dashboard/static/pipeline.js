@@ -76,10 +76,11 @@ function showQueries(list) {
 }
 
 /** Say what is wrong with the pipeline, and what is only worth knowing, a sentence each. */
-function showProblems({ drivers = [] }) {
+function showProblems({ drivers = [], queries: list = [] }) {
   const missing = store.sections.topics_missing ?? [];
   const sentences = drivers.filter((driver) => !driver.healthy).map((driver) => visible(
     driver.error ?? `The driver with process id ${driver.pid} on ${driver.host} is not healthy.`));
+  sentences.push(...list.filter((query) => query.stuck).map((query) => visible(query.error)));
   const alerting = store.stoppedAlerting();
   if (alerting) {
     const [first = '', ...rest] = alerting.error ?? '';

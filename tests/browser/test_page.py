@@ -11,7 +11,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from events.constants import FLEET_SCOPE
+from events.driver_status import PROGRAM
 from events.records import DeadLetter, RackTemperature, SignalStatistics, encode
+from events.status_file import status_folder, write_status
 from events.times import now_ms, to_text
 from events.topics import (
     ACTION_COUNTS,
@@ -35,6 +37,7 @@ from tests.browser.keyboard import (
 )
 from tests.browser.site import HOSTILE_RACKS, RACKS, Site, firing, incident, tile
 from tests.builders import START, T0, click, impression
+from tests.driver_statuses import driver, query
 from tests.support import eventually
 from tests.unit.test_dashboard_clickstream import action_count, attribution, session, total
 
@@ -523,6 +526,26 @@ def test_without_alerting_the_page_says_so_and_calls_nothing_normal(site: Site, 
     expect(banner).to_have_text("Alerting is running again.")  # which it says for 5 s
     expect(above).to_be_hidden()
     expect(when_none).to_contain_text("All racks are normal")
+
+
+def test_a_query_that_ends_no_batch_is_shown_as_stuck(site: Site, page: Page) -> None:
+    at_ms = now_ms()
+    started, waits_since = to_text(at_ms - 1_200_000), to_text(at_ms - 600_000)
+    times = {"started_time": started, "last_progress_time": started}
+    stuck = query("user_totals", waiting_since=waits_since, waiting_records=7, **times)
+    status = driver(stuck, query("archive", **times), prefix="page-", written_ms=at_ms)
+    file = status_folder(site.home) / f"{PROGRAM}-elsewhere-1.json"
+    write_status(file, status)
+    rows, facts = page.locator("#queries tbody tr"), page.locator("#queries-facts")
+    expect(facts).to_have_text("1 running, 1 stuck")
+    sentence = "user_totals has ended no batch for 10 min, although records wait."
+    expect(rows.filter(has_text="user_totals")).to_contain_text(f"stuck{sentence}")
+    expect(rows.filter(has_text="archive")).to_contain_text("running")
+    problems = page.locator("#problems")
+    expect(problems).to_contain_text(sentence)
+    file.unlink()
+    expect(problems).not_to_contain_text(sentence)
+    expect(facts).to_be_empty()
 
 
 def test_a_dead_letter_that_is_no_text_is_shown_as_bytes(site: Site, page: Page) -> None:

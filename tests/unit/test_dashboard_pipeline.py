@@ -10,7 +10,7 @@ from alerting.status import PROGRAM as PROGRAM_OF_ALERTING
 from dashboard.drivers import ALERTING, read_alerting, read_drivers
 from dashboard.page_records import AlertingView, DriverView
 from dashboard.pipeline import LATENCY_MS, NO_ALERTING, RATE_POINTS, Pipeline
-from events.driver_status import PROGRAM, DriverStatus, QueryStatus
+from events.driver_status import PROGRAM
 from events.status_file import (
     FOLDER_VARIABLE,
     BrokerStatus,
@@ -21,19 +21,7 @@ from events.status_file import (
 )
 from events.times import to_text
 from tests.builders import START, T0
-
-
-def driver(*queries: QueryStatus, prefix: str = "", written_ms: int = T0) -> DriverStatus:
-    """Return the status of a driver on another host."""
-    header = Process(PROGRAM, prefix, START).header()
-    return DriverStatus(
-        **header | {"host": "elsewhere", "written_time": to_text(written_ms)},
-        broker=BrokerStatus(servers="broker:9092", reachable=True, since=START),
-        jobs=["overheating"],
-        checkpoint_root="checkpoints",
-        topics={},
-        queries=list(queries),
-    )
+from tests.driver_statuses import driver, query
 
 
 def alerting(pid: int = 1, **changes: object) -> ProgramStatus:
@@ -48,28 +36,6 @@ def alerting(pid: int = 1, **changes: object) -> ProgramStatus:
 def driver_view() -> DriverView:
     """Return a driver that runs."""
     return DriverView(host="elsewhere", pid=1, healthy=True, written_time_ms=T0, error=None)
-
-
-def query(name: str = "overheating", **changes: object) -> QueryStatus:
-    """Return the status of a query that runs."""
-    fields: dict[str, object] = {
-        "name": name,
-        "job": name,
-        "trigger": "micro-batch",
-        "topics": ["p-rack-readings"],
-        "batch_s": 2.0,
-        "active": True,
-        "started_time": START,
-        "finished": False,
-        "restarts": 1,
-        "records_behind": 7,
-        "late_records": 2,
-        "records_left_out": 3,
-        "state_rows": 40,
-        "state_bytes": 5000,
-        "last_progress_time": START,
-    }
-    return QueryStatus(**fields | changes)  # type: ignore[arg-type] # by their names
 
 
 def test_rates_follow_from_the_counts() -> None:
