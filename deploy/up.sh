@@ -4,7 +4,7 @@
 # one has made are removed first, and their data stays.
 compose=${COMPOSE:-docker compose}
 made_by=$(sh deploy/form.sh) || exit
-$compose build || exit
+$compose build topic-init || exit # all services share the image
 if [ -n "$made_by" ] && [ "$made_by" != "${FORM:=up}" ]; then
   echo "Stopping the containers of make $made_by; their data stays."
   $compose --profile '*' down || exit
