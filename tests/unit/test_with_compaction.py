@@ -15,8 +15,15 @@ SCRIPT = ROOT / "deploy" / "spark" / "with_compaction.sh"
 FAKES = {
     # The compaction fails each time.
     "python": 'echo "$@" >>compactions\nexit 1',
-    # A pause takes no time, but the second one never ends.
-    "sleep": 'echo "$@" >>pauses\n[ "$(wc -l <pauses)" -lt 2 ] || exec cat never',
+    # The archive is made while the script waits for it. A pause after a compaction takes no time,
+    # but the second one never ends.
+    "sleep": """if [ ! -d "the folder" ]; then
+  echo "$@ before $(cat compactions 2>/dev/null)" >>waits
+  mkdir -p "the folder/landing"
+else
+  echo "$@" >>pauses
+  [ "$(wc -l <pauses)" -lt 2 ] || exec cat never
+fi""",
     # The driver runs until it gets a signal.
     "driver": 'printf "%s\\n" "$$" "$@" end >driver\nexec cat never',
 }
@@ -61,10 +68,11 @@ def test_the_driver_replaces_the_shell_and_ends_it_at_a_signal(
     assert kill(script, signal.SIGTERM) == -signal.SIGTERM
 
 
-def test_a_compaction_that_fails_is_started_again_after_a_pause(
+def test_the_compaction_waits_for_the_archive_and_is_started_again_when_it_fails(
     script: "subprocess.Popen[bytes]",  # noqa: ARG001
     tmp_path: Path,
 ) -> None:
     pauses = eventually(lambda: lines_of(tmp_path / "pauses"), lambda lines: len(lines) >= 2)
     assert pauses == ["60", "60"]
+    assert lines_of(tmp_path / "waits") == ["5 before "], "no compaction without an archive"
     assert lines_of(tmp_path / "compactions") == [COMPACTION, COMPACTION]
