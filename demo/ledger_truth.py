@@ -100,9 +100,13 @@ def read_ledger_truth(
 
 
 def _refuse_several_fleets(ledger: Path, scenarios: Iterable[Scenario]) -> None:
-    """Raise `UserFacingError` unless all runs have the same racks, which send equally often."""
+    """Raise `UserFacingError` unless all runs have the same racks, which send equally often.
+
+    A run of the history has another rate and time scale, but as many readings of event time, up to
+    the rounding of both.
+    """
     fleets = {
-        (one.seed, one.racks, one.sites, one.rate, one.time_scale, one.streams) for one in scenarios
+        (one.seed, one.racks, one.sites, round(one.readings_per_second, 6)) for one in scenarios
     }
     if len(fleets) > 1:
         raise UserFacingError(

@@ -44,6 +44,11 @@ class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
         """The rate in events per second; None: as fast as possible."""
         return None if self.rate == "max" else self.rate
 
+    @property
+    def readings_per_second(self) -> float:
+        """A rack's readings per second of event time."""
+        return readings_per_second(self.streams, self.paced_rate, self.racks, self.time_scale)
+
     def history(self, hours: float) -> "Scenario":
         """Return the run that sends the last hours of event time in a minute.
 
@@ -68,8 +73,7 @@ class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
 
     def inventory(self, world: World) -> Iterator[InventoryRack]:
         """Return the racks of this world, each with the rate of readings that the run sends."""
-        per_rack = readings_per_second(self.streams, self.paced_rate, self.racks, self.time_scale)
-        return world.inventory(per_rack)
+        return world.inventory(self.readings_per_second)
 
 
 def load_scenario(path: Path | None, options: dict[str, Any], fault_options: list[str]) -> Scenario:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -32,6 +33,7 @@ def write_run(
     sent: bool = True,
     flush: bool = False,
     racks: int = 40,
+    history_hours: float | None = None,
 ) -> list[tuple[Topic, TopicRecord]]:
     """Write a run of some streams, and return what it has sent, if it has sent anything."""
     scenario = load_scenario(
@@ -39,6 +41,8 @@ def write_run(
         {"streams": list(names), "count": 600, "time_scale": 600.0, "racks": racks},
         ["duplicate=0.05"],
     )
+    if history_hours is not None:
+        scenario = msgspec.structs.replace(scenario.history(history_hours), count=600)
     schedule, streams = started(scenario, start_ms, 0)
     ledger, records = Ledger(folder, scenario, schedule, streams, 0), []
     published = Topics(streams).sent if sent else []
@@ -110,6 +114,14 @@ def test_runs_with_different_racks_are_refused(
     sentence = f"the ledger {tmp_path} has runs of scenarios with different racks or rates: "
     with pytest.raises(UserFacingError, match=re.escape(sentence)):
         truth_of(monkeypatch, tmp_path, records)
+
+
+def test_a_run_of_the_history_has_the_same_racks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = write_run(tmp_path, ["racks"], T0 - 10**8, history_hours=7)
+    live = write_run(tmp_path, ["racks"], sent=False)
+    assert truth_of(monkeypatch, tmp_path, [*history, *live]).inputs is not None
 
 
 @pytest.mark.parametrize(
