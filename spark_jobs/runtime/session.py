@@ -18,7 +18,7 @@ from jars.fetch import jar_paths
 
 LOG4J = Path(__file__).with_name("log4j2.properties")
 DAEMON = "spark_jobs.python_daemon"
-"""What forks the Python workers in local mode; on a cluster the executors may not have it."""
+"""What forks the Python workers in local mode; on a cluster its configuration decides."""
 LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 """Hadoop's local file system, but Java sets a file's permissions.
 

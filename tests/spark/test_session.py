@@ -1,9 +1,11 @@
 """The session's own settings, as far as no job shows their effect."""
 
+import gc
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs.runtime.session import LOCAL_FILES
 
@@ -28,3 +30,14 @@ def test_checkpoint_files_on_a_local_disk_start_no_process(
     query.trigger(once=True).start().awaitTermination(60)
     assert (checkpoint / "commits" / "0").stat().st_mode & 0o777 == 0o644
     assert faults_of_ended_processes() == before, LOCAL_FILES
+
+
+def test_workers_do_not_look_through_their_packages_for_garbage(spark: SparkSession) -> None:
+    def looked_through() -> int:
+        return len(gc.get_objects())
+
+    count = F.udf(looked_through, "long")().alias("objects")
+    row = spark.range(1).select(count).first()
+    assert row is not None
+    loaded = len(gc.get_objects())
+    assert row.objects < loaded / 10, "gc.freeze() in spark_jobs.python_daemon"
