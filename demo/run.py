@@ -65,6 +65,7 @@ MICRO_BATCH_OPTIONS = (
     f"--batch-seconds={OTHERS_BATCH_S}",
     *INTERPRETED_OPTIONS,
     "--state-partitions=1",
+    "--read-tasks=1",
 )
 STATISTICS_OPTION = "--statistics-seconds=10"
 """The default is too long to wait for at the end of the demo."""

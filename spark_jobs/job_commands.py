@@ -151,6 +151,14 @@ def run(
     records_per_batch: Annotated[
         int, typer.Option(min=1, help="The most records that one micro-batch reads of a topic.")
     ] = 1_000_000,
+    read_tasks: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="The most tasks in which one micro-batch reads a topic (default: one for each of "
+            "its partitions). Each task has a fixed cost, which small batches need only once.",
+        ),
+    ] = None,
     no_dead_letters: Annotated[
         bool,
         typer.Option(
@@ -246,7 +254,7 @@ def run(
         state_partitions=state_partitions,
         batch=_interval("--batch-seconds", batch_seconds),
         rules_batch=_interval("--rules-batch-seconds", rules_batch_seconds),
-        read=ReadOptions(starting_offsets, records_per_batch),
+        read=ReadOptions(starting_offsets, records_per_batch, read_tasks),
         conf=pairs("--conf", conf or ()),
         progress=progress,
         java_options=cds_archive.java_options(config),

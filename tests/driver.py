@@ -39,7 +39,8 @@ class Driver:
     def running(self, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
         """Run the jobs, and end all that is left of them."""
         own = (f"--checkpoint-root={self.root}", f"--metrics-port={self.metrics_port}")
-        command = ("spark_jobs", "run", *self.jobs, *own, "--state-partitions=2", *options)
+        small = ("--state-partitions=2", "--read-tasks=1")
+        command = ("spark_jobs", "run", *self.jobs, *own, *small, *options)
         with program(*command, env=self.env, output=self.output) as process:
             family: list[psutil.Process] = []
             try:

@@ -207,6 +207,7 @@ COMMON_OPTIONS: Mapping[str, Callable[[Job, Trigger], bool]] = {
     ),
     # Not those of `reads_all` plans either, but the job dead_letters beside them.
     "records_per_batch": lambda _, trigger: trigger is not Trigger.REAL_TIME,
+    "read_tasks": lambda _, trigger: trigger is not Trigger.REAL_TIME,
     "restarts": lambda _, trigger: trigger is not Trigger.AVAILABLE_NOW,
 }
 """The options of `run` that only some jobs or triggers use, by parameter, and which ones do."""

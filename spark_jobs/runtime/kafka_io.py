@@ -45,11 +45,13 @@ class ReadOptions:
     """How a topic is read.
 
     `starting_offsets` count where there is no checkpoint; `records_per_batch` is the most that one
-    micro-batch reads (None: everything).
+    micro-batch reads (None: everything), and `tasks` the most tasks in which it does so (None: one
+    for each partition).
     """
 
     starting_offsets: str = "earliest"
     records_per_batch: int | None = 1_000_000
+    tasks: int | None = None
 
 
 def read_topic(
@@ -80,7 +82,11 @@ def read_topic(
     # Real-time batches end by the clock; Spark refuses a limit for them.
     if trigger is not Trigger.REAL_TIME and options.records_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", options.records_per_batch)
-    return reader.load()
+    records = reader.load()
+    # In real time a task for each partition waits for its records, all at once.
+    if trigger is Trigger.REAL_TIME or options.tasks is None:
+        return records
+    return records.coalesce(options.tasks)
 
 
 def to_record(key: Column, *fields: Column | str) -> list[Column]:

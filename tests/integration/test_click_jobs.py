@@ -136,7 +136,8 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
     archive = f"--archive={clickstream.archive}"
     progress = [clickstream.folder / name for name in ("killed.jsonl", "once.jsonl")]
     small_batches = ("--records-per-batch=150", "--batch-seconds=1")
-    live = ("--trigger=micro-batch", *small_batches, f"--progress={progress[0]}")
+    # Afterwards they are read in a task for each partition.
+    live = ("--trigger=micro-batch", "--read-tasks=1", *small_batches, f"--progress={progress[0]}")
 
     def in_progress(job: str, least: int = 0) -> bool:
         """Tell whether a batch of a job has started and not ended."""

@@ -52,7 +52,7 @@ def test_each_record_is_reported_through_a_kill_by_one_process_at_a_time(
         return abs(len(job) - len(commits(pipeline))) > 1
 
     # A kill between the commits of a job and of `dead_letters` loses nothing of either.
-    small_batches = ("--trigger=micro-batch", "--records-per-batch=50")
+    small_batches = ("--trigger=micro-batch", "--read-tasks=1", "--records-per-batch=50")
     with pipeline.running(*small_batches, jobs=JOBS) as process:
         pipeline.kill_while(process, apart)
     # A batch that was planned before the kill runs again: it doesn't read what comes later.

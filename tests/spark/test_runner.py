@@ -7,6 +7,7 @@ from shutil import copytree
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from events.cli import UserFacingError
 from events.driver_status import PROGRAM
@@ -130,6 +131,25 @@ def test_without_a_checkpoint_a_topic_is_read_from_the_offsets_asked_for(
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     query.awaitTermination()
     assert {bytes(row["key"]) for row in spark.table(name).collect()} == found
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("tasks", "used"), [(None, 4), (1, 1), (8, 4)])
+def test_a_batch_reads_a_topic_in_as_many_tasks_as_asked_for(
+    spark: SparkSession, topics: Kafka, tmp_path: Path, tasks: int | None, used: int
+) -> None:
+    topics.send(RACK_READINGS, [(f"rack-{number}", b"{}") for number in range(40)])
+    options = ReadOptions(tasks=tasks)
+    read = kafka_io.read_topic(spark, Settings(), RACK_READINGS, Trigger.AVAILABLE_NOW, options)
+    name = f"in_{tasks}_tasks"
+    found = read.select("partition", F.spark_partition_id().alias("task"))
+    writer = found.writeStream.format("memory").queryName(name)
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    query.awaitTermination()
+    rows = spark.table(name).collect()
+    assert len(rows) == 40
+    assert len({row.partition for row in rows}) == 4
+    assert len({row.task for row in rows}) == used
 
 
 @pytest.mark.full

@@ -210,6 +210,11 @@ NOT_NAMED = "none of which is among the jobs named."
             "leave it out, or choose --trigger micro-batch or available-now.",
         ),
         (
+            "overheating --read-tasks=1",
+            "--read-tasks has no effect on overheating as real-time: leave it out, or choose "
+            "--trigger micro-batch or available-now.",
+        ),
+        (
             "user_totals archive --restarts=5 --trigger=available-now",
             "--restarts has no effect on user_totals and archive as available-now: leave it out, "
             "or choose --trigger micro-batch.",
@@ -234,6 +239,7 @@ def test_a_common_option_that_no_named_job_uses_is_refused(arguments: str, sente
         "archive user_totals --state-partitions=2",
         "archive dead_letters --restarts=0",
         "overheating user_totals --records-per-batch=1000",
+        "overheating user_totals --read-tasks=1",
         "user_totals --trigger=available-now --state-partitions=2",
         # The flags stand for different jobs as a deployment changes.
         "--all-real-time --rules-batch-seconds=2 --batch-seconds=5",
