@@ -21,7 +21,9 @@ RUN python -m venv /opt/venv \
       arpack* lapack* blas-* JTransforms-* hive-exec-* hive-metastore-* hive-serde-* hive-service-rpc-* hive-cli-* \
       hive-beeline-* hive-jdbc-* spark-hive* datanucleus-* derby-* && cd ../.. \
  && rm -rf pyspark/examples pyarrow/include pyarrow/tests pandas/tests numpy/*/tests \
-      pip pip-* setuptools setuptools-* pkg_resources
+      pip pip-* setuptools setuptools-* pkg_resources \
+ # Alone of all packages, PySpark comes without compiled modules.
+ && python -m compileall -q pyspark
 
 # Spark's Kafka connector. This stage copies few files, so that it is rebuilt rarely.
 FROM packages AS connector

@@ -19,6 +19,8 @@ from jars.fetch import jar_paths
 LOG4J = Path(__file__).with_name("log4j2.properties")
 DAEMON = "spark_jobs.python_daemon"
 """What forks the Python workers in local mode; on a cluster its configuration decides."""
+WORKER_PYTHON = Path(__file__).with_name("worker_python.sh")
+"""What starts Python in local mode, unless `PYSPARK_PYTHON` names another program."""
 LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 """Hadoop's local file system, but Java sets a file's permissions.
 
@@ -117,7 +119,6 @@ def new_session(
 
     A `spark.master` set by `spark-submit` is kept.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     connector = [str(path) for path in jar_paths("spark", settings)]
     config: dict[str, str | bool | int | float | None] = {
         **CONFIG,
@@ -137,9 +138,11 @@ def new_session(
         "spark.sql.warehouse.dir": str((settings.rackstream_home / "warehouse").resolve()),
     }
     builder = SparkSession.builder.appName("rackstream")
-    if (
-        "PYSPARK_GATEWAY_PORT" not in os.environ
-    ):  # not started by spark-submit, which names the master itself
+    # spark-submit names the master itself. Its executors may lack the project's files.
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    os.environ["WORKER_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable if is_submitted else str(WORKER_PYTHON))
+    if not is_submitted:
         builder = builder.master(f"local[{slots}]").config(
             map={"spark.python.daemon.module": DAEMON, "spark.hadoop.fs.file.impl": LOCAL_FILES}
         )

@@ -21,6 +21,10 @@ JVM_OPTIONS = (
     "from events.settings import jars_settings; from spark_jobs.runtime import cds_archive; "
     "print(cds_archive.java_options(jars_settings()[0]))"
 )
+COMPILED = (
+    "import pathlib, pyspark; from importlib.util import cache_from_source; "
+    "print(pathlib.Path(cache_from_source(pyspark.__file__)).exists())"
+)
 KEPT_STAGES = {"base", "packages", "connector", "classes"}
 """The stages of the build that no change of a job makes again."""
 CONTEXT = (
@@ -64,6 +68,10 @@ def test_the_image_is_small_enough_and_nobody_in_it_is_root(image: None) -> None
         JVM_OPTIONS,
     )
     assert "-XX:SharedArchiveFile=" in options, "the jobs start without the CDS archive"
+    compiled = docker(
+        "run", "--rm", "--network=none", "--entrypoint=python", "rackstream:local", "-c", COMPILED
+    )
+    assert compiled.strip() == "True", "each program compiles PySpark"
 
 
 def test_a_change_of_code_builds_neither_packages_nor_connector_again(

@@ -136,8 +136,7 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
     archive = f"--archive={clickstream.archive}"
     progress = [clickstream.folder / name for name in ("killed.jsonl", "once.jsonl")]
     small_batches = ("--records-per-batch=150", "--batch-seconds=1")
-    # Afterwards they are read in a task for each partition.
-    live = ("--trigger=micro-batch", "--read-tasks=1", *small_batches, f"--progress={progress[0]}")
+    live = ("--trigger=micro-batch", *small_batches, f"--progress={progress[0]}")
 
     def in_progress(job: str, least: int = 0) -> bool:
         """Tell whether a batch of a job has started and not ended."""
@@ -156,7 +155,8 @@ def test_a_kill_within_batches_then_available_now_give_every_output(
     before = len(sent.records)
     flush(sent)
     clickstream.send(sent, before)
-    once = ("--trigger=available-now", archive, f"--progress={progress[1]}")
+    # The rest is read in one task instead of one for each partition.
+    once = ("--trigger=available-now", "--read-tasks=1", archive, f"--progress={progress[1]}")
     done = run(*clickstream.command(*once, jobs=JOBS), env=clickstream.env, timeout_s=900)
     assert done.returncode == 0, done.stderr[-2000:]
     assert clickstream.different(sent) == {}

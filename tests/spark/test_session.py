@@ -1,8 +1,11 @@
 """The session's own settings, as far as no job shows their effect."""
 
 import gc
+import re
+import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -30,6 +33,14 @@ def test_checkpoint_files_on_a_local_disk_start_no_process(
     query.trigger(once=True).start().awaitTermination(60)
     assert (checkpoint / "commits" / "0").stat().st_mode & 0o777 == 0o644
     assert faults_of_ended_processes() == before, LOCAL_FILES
+
+
+def test_workers_load_the_installed_packages(spark: SparkSession) -> None:
+    where = F.udf(lambda: f"{pyspark.__file__}:{':'.join(sys.path)}", "string")().alias("paths")
+    row = spark.range(1).select(where).first()
+    assert row is not None
+    assert row.paths.partition(":")[0] == pyspark.__file__
+    assert re.findall(r"pyspark\.zip|py4j-[^:]*\.zip|[^:]*\.jar", row.paths) == []
 
 
 def test_workers_do_not_look_through_their_packages_for_garbage(spark: SparkSession) -> None:

@@ -24,7 +24,7 @@ from spark_jobs.__main__ import app as spark_jobs_app
 from spark_jobs.registry import JOBS as JOBS_OF_SPARK
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.runner import SPARE_SLOTS, RunOptions, count_slots
-from spark_jobs.runtime.session import DAEMON
+from spark_jobs.runtime.session import DAEMON, WORKER_PYTHON
 from spark_jobs.runtime.small_data import INTERPRETED_OPTIONS
 from spark_jobs.storage.dead_letters import REPORTED_TOPICS, reporting_jobs
 from tests.containers.operator_commands import OPEN_INCIDENT, commands_in, operator_commands
@@ -183,10 +183,12 @@ def test_a_jvm_without_the_second_compiler_has_room_for_the_code_of_all_jobs() -
 
 
 @pytest.mark.parametrize("conf", ["standalone.conf", "kubernetes.conf"])
-def test_the_executors_fork_their_python_workers_as_in_local_mode(conf: str) -> None:
+def test_the_executors_start_their_python_workers_as_in_local_mode(conf: str) -> None:
     text = (ROOT / "deploy" / "spark" / conf).read_text(encoding="utf-8")
     settings = [line.split() for line in text.splitlines()]
     assert ["spark.python.daemon.module", DAEMON] in settings
+    python = f"/opt/rackstream/app/{WORKER_PYTHON.relative_to(ROOT)}"
+    assert ["spark.pyspark.python", python] in settings
 
 
 @pytest.mark.parametrize(
