@@ -1,7 +1,7 @@
 """The page with 1,000 racks: what a frame costs at 5,000 readings/s, and whether its heap grows.
 
 `DASHBOARD_SECONDS=300 REQUIRE_CHROMIUM=1 python -m pytest tests/browser/test_load.py -s` watches
-the heap for five minutes instead of half a minute.
+the heap for five minutes instead of one.
 """
 
 import os
@@ -29,7 +29,7 @@ READINGS_OF_THE_HEAP = 2_000
 """The page gets no more at 5,000: the server takes a rack's newest reading, once a second."""
 MOST_PER_FRAME_MS = 16.0
 MOST_GROWTH = 0.10
-SECONDS = float(os.environ.get("DASHBOARD_SECONDS", "30"))
+SECONDS = float(os.environ.get("DASHBOARD_SECONDS", "60"))
 WARM_UP_S, TRACED_S = 10.0, 10.0
 COLLECTIONS, COLLECTED_EVERY_S = 10, 0.5
 HISTORY_S = 60.0
