@@ -20,7 +20,10 @@ LOG4J = Path(__file__).with_name("log4j2.properties")
 DAEMON = "spark_jobs.python_daemon"
 """What forks the Python workers in local mode; on a cluster its configuration decides."""
 WORKER_PYTHON = Path(__file__).with_name("worker_python.sh")
-"""What starts Python in local mode, unless `PYSPARK_PYTHON` names another program."""
+"""What starts Python in local mode, unless `PYSPARK_PYTHON` names another program.
+
+It starts the program that `WORKER_INTERPRETER` names.
+"""
 LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 """Hadoop's local file system, but Java sets a file's permissions.
 
@@ -138,11 +141,12 @@ def new_session(
         "spark.sql.warehouse.dir": str((settings.rackstream_home / "warehouse").resolve()),
     }
     builder = SparkSession.builder.appName("rackstream")
-    # spark-submit names the master itself. Its executors may lack the project's files.
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    os.environ["WORKER_PYTHON"] = sys.executable
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable if is_submitted else str(WORKER_PYTHON))
-    if not is_submitted:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # spark-submit names the master itself. Its executors may lack the project's files.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", str(WORKER_PYTHON))
+        os.environ["WORKER_INTERPRETER"] = sys.executable
         builder = builder.master(f"local[{slots}]").config(
             map={"spark.python.daemon.module": DAEMON, "spark.hadoop.fs.file.impl": LOCAL_FILES}
         )

@@ -12,4 +12,4 @@ for path in $PYTHONPATH; do
   esac
 done
 export PYTHONPATH="$paths"
-exec "${WORKER_PYTHON:-python}" "$@"
+exec "${WORKER_INTERPRETER:-python}" "$@"
