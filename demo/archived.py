@@ -114,10 +114,15 @@ def read_topic_offsets(settings: Settings) -> dict[str, dict[int, range]]:
 
 
 class ArchiveCheck:
-    """Compares an archive with the topics, again and again until it holds all."""
+    """Compares an archive with the topics, again and again until it holds all.
+
+    All is what the topics held when the check was made. Later records may be archived: racks that
+    have fallen silent give new ones all the time.
+    """
 
     def __init__(self, settings: Settings, folder: Path, truth: Truth) -> None:
         self._settings, self._reader = settings, ArchiveReader(folder)
+        self._due = read_topic_offsets(settings)
         places: dict[str, list[int]] = defaultdict(list)
         for row in truth.dead_letters:
             if row["reason"] == "unreadable":
@@ -130,33 +135,36 @@ class ArchiveCheck:
             name.removeprefix(self._settings.topic_prefix): found
             for name, found in self._reader.read().items()
         }
-        return compare_archive(read_topic_offsets(self._settings), archived, self._unreadable)
+        held = read_topic_offsets(self._settings)
+        return compare_archive(held, archived, self._unreadable, due=self._due)
 
 
 def compare_archive(
     topic_offsets: Mapping[str, Mapping[int, range]],
     archived: Mapping[str, Archived],
     unreadable: Mapping[str, Ints],
+    *,
+    due: Mapping[str, Mapping[int, range]] | None = None,
 ) -> Comparison:
     """Compare what topics hold with what is archived of them.
 
     `unreadable` has the places that must be archived as unreadable, of the topics of events. Of a
     compacted topic only its last record must be archived, as the broker may have removed others.
+    `due` has the offsets of the records that must be archived, by default all.
     """
     expected = actual = 0
     missing, wrong = list[str](), list[str]()
     nothing = Archived(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     for name, partitions in topic_offsets.items():
         found = archived.get(name, nothing)
-        wanted = _wanted(partitions, last_only=name in _COMPACTED)
         places, counts = np.unique(found.places, return_counts=True)
         kept = places[_is_kept(places, partitions)]
-        if name in _COMPACTED:
-            wanted = np.union1d(wanted, kept)
-        expected, actual = expected + len(wanted), actual + len(kept)
+        held = kept if name in _COMPACTED else np.intersect1d(kept, _places_in(partitions))
+        wanted = _wanted(partitions, (due or topic_offsets)[name], last_only=name in _COMPACTED)
+        expected, actual = expected + len(np.union1d(wanted, held)), actual + len(kept)
         missing += _sentences(name, np.setdiff1d(wanted, places), "is not archived")
         wrong += _sentences(name, places[counts > 1], "is archived more than once")
-        wrong += _sentences(name, np.setdiff1d(kept, wanted), "is archived and not in its topic")
+        wrong += _sentences(name, np.setdiff1d(kept, held), "is archived and not in its topic")
         if name in _EVENTS:
             bad = unreadable.get(name, nothing.places)
             other = np.setxor1d(bad[np.isin(bad, kept)], found.unreadable)
@@ -165,11 +173,16 @@ def compare_archive(
     return Comparison(expected, actual, missing, wrong)
 
 
-def _wanted(partitions: Mapping[int, range], *, last_only: bool) -> Ints:
+def _wanted(held: Mapping[int, range], due: Mapping[int, range], *, last_only: bool) -> Ints:
+    """Return the places of those records that are due and not removed by retention."""
+    kept = {n: range(max(held[n].start, offsets.start), offsets.stop) for n, offsets in due.items()}
+    return _places_in({n: offsets[-1:] for n, offsets in kept.items()} if last_only else kept)
+
+
+def _places_in(partitions: Mapping[int, range]) -> Ints:
     parts = [np.empty(0, dtype=np.int64)]
     for number, offsets in partitions.items():
-        kept = offsets[-1:] if last_only else offsets
-        parts.append(np.arange(place_of(number, kept.start), place_of(number, kept.stop)))
+        parts.append(np.arange(place_of(number, offsets.start), place_of(number, offsets.stop)))
     return np.sort(np.concatenate(parts))
 
 
