@@ -28,11 +28,11 @@ demo: ## Run everything here without Docker; DURATION=60 stops after 60 seconds,
 	@$(PY) -m spark_jobs.runtime.cds_archive
 
 test: setup ## Run the quick tier of the tests (5 minutes on two processors)
-	$(PY) -m pytest -m "not full and not alone" $(FILES_AT_A_TIME)=2
+	$(PY) -m pytest -m "not full and not alone" $(FILES_AT_A_TIME)=3
 	$(PY) -m pytest -m "not full and alone"
 
 test-rest: setup ## Run the tests that the quick tier leaves out
-	$(PY) -m pytest -m "full and not alone" $(FILES_AT_A_TIME)=3
+	$(PY) -m pytest -m "full and not alone" $(FILES_AT_A_TIME)=4
 	$(PY) -m pytest -m "full and alone"
 
 test-all: export HYPOTHESIS_PROFILE = full

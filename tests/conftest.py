@@ -37,20 +37,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 LONG_FILES = (
-    "test_click_jobs.py",
     "test_lessons.py",
-    "test_alerting_incident_topic.py",
-    "test_rule_jobs.py",
-    "test_dead_letters.py",
     "test_driver_faults.py",
-    "test_driver_status.py",
-    "test_load.py",
-    "test_jobs.py",
-    "test_page.py",
     "test_loadtest.py",
+    "test_alerting_incident_topic.py",
+    "test_dead_letters.py",
+    "test_load.py",
+    "test_rule_jobs.py",
+    "test_driver_status.py",
+    "test_page.py",
+    "test_click_jobs.py",
+    "test_jobs.py",
+    "test_producer.py",
     "test_round_trip.py",
 )
-"""The files that take minutes, the longest first; every third one waits more than it computes."""
+"""The files that take minutes, the longest first; every second one waits more than it computes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

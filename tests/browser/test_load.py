@@ -25,7 +25,7 @@ from tests.support import Kafka, above, eventually
 pytestmark = pytest.mark.full
 
 RACKS, READINGS_PER_SECOND = 1_000, 5_000
-READINGS_OF_THE_HEAP = 2_000
+READINGS_OF_THE_HEAP = 1_000
 """The page gets no more at 5,000: the server takes a rack's newest reading, once a second."""
 MOST_PER_FRAME_MS = 16.0
 MOST_GROWTH = 0.10

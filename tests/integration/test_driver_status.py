@@ -28,8 +28,8 @@ from tests.unit.metrics import scrape
 
 pytestmark = pytest.mark.full
 
-KILLS = int(os.environ.get("QUERY_KILLS", "3"))
-"""CI kills a few times; `QUERY_KILLS=20` is the long form."""
+KILLS = int(os.environ.get("QUERY_KILLS", "2"))
+"""CI kills each query twice; `QUERY_KILLS=20` is the long form."""
 BACK_WITHIN_S = 3.0
 SILENCE_SHOWS_S = 30 + 20
 """A broker may be silent for 30 s; a request to it may wait for some seconds before that."""

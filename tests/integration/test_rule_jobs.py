@@ -161,7 +161,7 @@ def test_the_rules_hold_through_kills_and_in_a_replay(topics: Kafka, tmp_path: P
     pipeline = Pipeline(topics, tmp_path)
     files = (f"--inventory={inventory}", f"--rules={tmp_path / 'rules.yaml'}")
     given = (*files, f"--watermark={WATERMARK_S} seconds")
-    live = ("--trigger=micro-batch", "--read-tasks=1", "--rules-batch-seconds=2", *given)
+    live = ("--trigger=micro-batch", "--read-tasks=1", "--rules-batch-seconds=5", *given)
 
     def count(rule: str) -> int:
         return sum(row["rule"] == rule for row in rules.alerts())

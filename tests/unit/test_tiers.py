@@ -50,7 +50,7 @@ def test_every_test_is_in_one_command_and_those_that_run_alone_come_after_the_ot
         for command in pytest_commands(target):
             option, expression, *others = shlex.split(command)
             assert option == "-m"
-            several = f"$(FILES_AT_A_TIME)={2 if target == 'test' else 3}"
+            several = f"$(FILES_AT_A_TIME)={3 if target == 'test' else 4}"
             assert others in ([], [several]), "a path would leave tests out"
             assert ("not alone" in expression) == bool(others)
             done = subprocess.run(
