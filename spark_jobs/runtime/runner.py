@@ -144,7 +144,10 @@ def run(
         conf = (OBJECT_STORE_CONFIG if "://" in options.checkpoint_root else {}) | dict(
             options.conf
         )
+        on_ctrl_c = signal.getsignal(signal.SIGINT)
         spark = new_session(settings, slots, state_partitions, conf, options.java_options)
+        # PySpark's handler raises KeyboardInterrupt, within a call to the JVM as well, which fails.
+        signal.signal(signal.SIGINT, on_ctrl_c)
         supervisor = Supervisor(recorder, partial(_missing_topics, settings), options.restarts, log)
         try:
             BatchListener(handlers).add_to(spark)

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 from py4j.java_gateway import GatewayClient
-from py4j.protocol import ERROR, ERROR_ON_RECEIVE, Py4JNetworkError
+from py4j.protocol import ERROR, ERROR_ON_RECEIVE, Py4JError, Py4JNetworkError
 
 from events.cli import UserFacingError
 from events.records import InventoryRack
@@ -388,20 +388,30 @@ def test_a_deferred_job_waits_for_a_batch_of_each_query_but_not_for_ever(
     assert is_over()
 
 
-def test_after_a_signal_no_further_job_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_after_a_signal_no_further_job_starts(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int
+) -> None:
     started: list[str] = []
+
+    def fail(*_: Any) -> None:
+        raise Py4JError("Gateway must be connected to send cancel cmd.")
+
+    def new_session(*_: Any) -> Mock:
+        signal.signal(signal.SIGINT, fail)  # as PySpark's handler does within a call to the JVM
+        return Mock()
 
     def prepare(_spark: Any, one: ConfiguredJob, *_: Any) -> list[Any]:
         started.append(one.job.name)
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(number)
         return []
 
     settings = Settings()
-    monkeypatch.setattr(runner, "new_session", Mock())
+    monkeypatch.setattr(runner, "new_session", new_session)
     monkeypatch.setattr(runner, "prepare", prepare)
     monkeypatch.setattr(BatchListener, "add_to", Mock())
     jobs = [configured("weak_signal"), configured("overheating")]
-    assert runner.run(jobs, settings, RunOptions(), lambda _: None) == 0
+    assert runner.run(jobs, settings, RunOptions(), lambda _: None) == status
     assert started == ["weak_signal"]
 
 
