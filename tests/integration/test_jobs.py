@@ -100,7 +100,12 @@ class Pipeline:
             assert process.poll() is None, self.output.read_text(encoding="utf-8")[-2000:]
             return look()
 
-        eventually(alive, timeout_s=120, every_s=0.05)
+        eventually(alive, timeout_s=240, every_s=0.05)
+
+    def started(self, jobs: tuple[str, ...]) -> bool:
+        """Tell whether the newest driver has said that each job has started."""
+        *_, newest = self.output.read_text(encoding="utf-8").split("starting Spark ...")
+        return all(f"{job} (" in newest for job in jobs)
 
     def kill_while(self, process: "subprocess.Popen[bytes]", look: Callable[[], object]) -> None:
         """Kill everything while a condition holds: also when nothing runs any longer."""
