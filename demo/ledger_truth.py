@@ -53,7 +53,7 @@ def read_ledger_truth(
     """Return the truth of a ledger's runs; `inputs` compares the ledger with the input topics.
 
     A record of an input topic is wrong if no run has sent it. It is missing if the broker has
-    acknowledged it and the topic does not hold it.
+    acknowledged it and the topic does not hold it, or holds another one at its place.
 
     Raises `UserFacingError` when the ledger cannot be read, when the racks of its runs differ, and
     when an input topic cannot be read.
@@ -76,6 +76,12 @@ def read_ledger_truth(
         expected_count += len(acknowledged)
         lost = np.setdiff1d(acknowledged, np.array(places, dtype=np.int64))
         missing += [_record(topic, *split_place(place)) for place in lost.tolist()]
+        # A broker that has lost a record gives its offset to another one.
+        taken, count = np.unique(acknowledged, return_counts=True)
+        missing += [
+            f"{_record(topic, *split_place(place))}, at a place acknowledged again"
+            for place in np.repeat(taken, count - 1).tolist()
+        ]
         wrong += [f"{_record(topic, each.partition, each.offset)} is of no run" for each in others]
     selection = AlertSelection(READING_RULES, rules, lost_signal_watermark_ms)
     kinds = truth_rows(contents, selection, goes_on=True)

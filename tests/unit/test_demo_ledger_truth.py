@@ -1,6 +1,7 @@
 """The truth of a ledger: what its topics lack or hold besides, and which rows are not due yet."""
 
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -104,6 +105,21 @@ def test_a_record_that_the_topic_lacks_is_missing_and_one_of_no_run_is_wrong(
         f"record {lost.offset} of partition {lost.partition} of rack-readings"
     ]
     assert inputs.wrong == ["record 10000000 of partition 1 of rack-readings is of no run"]
+
+
+def test_a_record_whose_place_another_one_has_taken_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    records = write_run(tmp_path, ["racks"])
+    (rows,) = tmp_path.glob("*.rows")
+    number, flags, partition, offset, append_ms = struct.unpack("5q", rows.read_bytes()[:40])
+    with rows.open("ab") as file:
+        file.write(struct.pack("5q", number + 1, flags, partition, offset, append_ms))
+    inputs = truth_of(monkeypatch, tmp_path, records).inputs
+    assert inputs is not None
+    place = f"record {offset} of partition {partition} of rack-readings"
+    assert inputs.missing == [f"{place}, at a place acknowledged again"]
+    assert (inputs.expected, inputs.actual) == (len(records) + 1, len(records))
 
 
 def test_runs_with_different_racks_are_refused(
