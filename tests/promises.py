@@ -1,53 +1,45 @@
 """Times that the documentation promises, judged only on a machine that is not overloaded."""
 
-import hashlib
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from threading import Barrier
 
 import pytest
+
+from tests import calibration
 
 MARGIN = 1.5
 """A test fails above so many times the promised time."""
 FREE_ENOUGH = 0.8
-"""A machine is overloaded if a busy thread per processor computes more slowly than this."""
-CALIBRATION_S = 0.5
+"""A machine is overloaded if a busy process per processor computes more slowly than this."""
+CALIBRATION_S = 1.0
+BEGIN_WITHIN_S = 0.3
+"""How long the processes of a calibration take until they run."""
 NOT_JUDGED = "not judged"
 """The property of a test's report that names a promise which could not be judged."""
-_BLOCK = bytes(16 << 20)
-"""A hash of it takes some 10 ms."""
 _fastest = 0.0
-"""The most blocks per second that a thread has hashed since the process began."""
+"""The most loops per second of a process of any calibration so far."""
 
 
 def free_share() -> float:
-    """Return how fast the slowest of as many threads as processors is, 1 at the fastest ever.
+    """Return how fast the slowest of as many processes as processors is, 1 at the fastest ever.
 
     Programs take time of a processor, and neighbours of a virtual machine make it slower: they use
     the same core's other hardware thread, which no count of processor time shows.
     """
     global _fastest  # noqa: PLW0603 - the machine's, as of all tests of the process
-    threads = os.cpu_count() or 1
-    together = Barrier(threads)
-    with ThreadPoolExecutor(threads) as pool:
-        speeds = list(pool.map(lambda _: _speeds(together), range(threads)))
+    start_s = time.monotonic() + BEGIN_WITHIN_S
+    command = [sys.executable, "-S", calibration.__file__, start_s, start_s + CALIBRATION_S]
+    processes = [
+        subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
+        for _ in range(os.cpu_count() or 1)
+    ]
+    speeds = [json.loads(process.communicate()[0]) for process in processes]
     _fastest = max(_fastest, *(fastest for _, fastest in speeds))
-    return min(average for average, _ in speeds) / _fastest
-
-
-def _speeds(together: Barrier) -> tuple[float, float]:
-    """Return the blocks per second that a thread hashes on average, and at its fastest."""
-    together.wait()
-    times_s = [time.monotonic()]
-    while times_s[-1] - times_s[0] < CALIBRATION_S:
-        hashlib.sha256(_BLOCK)  # without Python's lock, so that all threads compute at once
-        times_s.append(time.monotonic())
-    each_s = [after - before for before, after in pairwise(times_s)]
-    # The other threads may have ended before the last block.
-    return len(each_s) / sum(each_s), 1 / min(each_s[:-1] or each_s)
+    return float(min(average for average, _ in speeds) / _fastest)
 
 
 class Promises:
@@ -75,7 +67,7 @@ class Promises:
         found = f"{name}: {measured_s:.1f} s instead of {promised_s:g} s"
         if free >= FREE_ENOUGH:
             pytest.fail(found)
-        self.skip(f"{found}, on an overloaded machine with {free:.0%} of a processor free")
+        self.skip(f"{found}, on an overloaded machine, at {free:.0%} of its speed")
 
     def skip(self, because: str) -> None:
         """Report a promise that this run cannot judge."""

@@ -87,7 +87,7 @@ class PlayedDemo:
     page: Mapping[str, Any] | None
     """None where Chromium is not installed."""
     free_before: float
-    """The share of a processor that was free before it began."""
+    """How fast the machine computed before it began, 1 at its fastest."""
     home: Path
 
 

@@ -38,7 +38,7 @@ def test_a_promise_that_cannot_be_judged_is_reported() -> None:
     assert properties == {NOT_JUDGED: "no alert was due"}
 
 
-def test_a_calibration_is_a_share_of_a_processor() -> None:
+def test_a_calibration_is_a_share_of_the_fastest() -> None:
     assert 0.0 < free_share() <= 1.05
 
 
@@ -51,7 +51,7 @@ def test_what_was_not_judged_is_found_in_the_reports_of_tests() -> None:
     def report(when: str, *properties: tuple[str, object]) -> Any:
         return SimpleNamespace(when=when, user_properties=list(properties))
 
-    missed = (NOT_JUDGED, "first alert: 99.0 s instead of 30 s, with 50% of a processor free")
+    missed = (NOT_JUDGED, "first alert: 99.0 s instead of 30 s, at 50% of its speed")
     reports = [
         report("call", ("first alert", "99.0 s"), missed),
         report("teardown", missed),
