@@ -74,10 +74,10 @@ def read_ledger_truth(
         noted = place_of(rows[:, 2], rows[:, 3])
         acknowledged = np.append(noted, [place_of(*place) for place in flushes]).astype(np.int64)
         expected_count += len(acknowledged)
-        lost = np.setdiff1d(acknowledged, np.array(places, dtype=np.int64))
+        taken, count = np.unique(acknowledged, return_counts=True)
+        lost = np.setdiff1d(taken, np.array(places, dtype=np.int64), assume_unique=True)
         missing += [_record(topic, *split_place(place)) for place in lost.tolist()]
         # A broker that has lost a record gives its offset to another one.
-        taken, count = np.unique(acknowledged, return_counts=True)
         missing += [
             f"{_record(topic, *split_place(place))}, at a place acknowledged again"
             for place in np.repeat(taken, count - 1).tolist()
