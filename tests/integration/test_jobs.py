@@ -100,7 +100,7 @@ class Pipeline:
             assert process.poll() is None, self.output.read_text(encoding="utf-8")[-2000:]
             return look()
 
-        eventually(alive, timeout_s=240, every_s=0.05)
+        eventually(alive, timeout_s=120, every_s=0.05)
 
     def started(self, jobs: tuple[str, ...]) -> bool:
         """Tell whether the newest driver has said that each job has started."""
