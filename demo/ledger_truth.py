@@ -35,7 +35,8 @@ FAULT_COUNTS = {
     "malformed": FaultFlag.MALFORMED,
 }
 """The counts of a summary, by the fault that each one counts."""
-NAMES_OF_NOT_DUE = {"session": "sessions", "attribution": "unclicked impressions"}
+CLOSED_WINDOWS = {"window": "closed windows"}
+NAMES_OF_NOT_DUE = {"session": "sessions", "attribution": "unclicked impressions"} | CLOSED_WINDOWS
 """The truth's kinds that have rows which wait for the watermark, and the report's names of them."""
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
@@ -49,8 +50,11 @@ def read_ledger_truth(
     lost_signal_watermark_ms: int,
     rules_to_prove: Sequence[str] = RULES,
     clickstream_required: bool = True,
+    closed_windows: bool = False,
 ) -> Truth:
     """Return the truth of a ledger's runs; `inputs` compares the ledger with the input topics.
+
+    With `closed_windows` it has those of `rack_temperature` in append mode, too.
 
     A record of an input topic is wrong if no run has sent it. It is missing if the broker has
     acknowledged it and the topic does not hold it, or holds another one at its place.
@@ -85,12 +89,13 @@ def read_ledger_truth(
         wrong += [f"{_record(topic, each.partition, each.offset)} is of no run" for each in others]
     selection = AlertSelection(READING_RULES, rules, lost_signal_watermark_ms)
     kinds = truth_rows(contents, selection, goes_on=True)
+    windows = kinds.get("window", [])
     actions = [topic for topic in contents if topic.plans[0].topic == USER_ACTIONS]
     return Truth(
         _summary(runs, contents, start_ms),
         kinds.get("alert", []),
         kinds["dead-letter"],
-        kinds.get("window", []),
+        windows,
         {kind: _as_json(_due(kinds[kind])) for kind in KINDS if kind in kinds},
         inventory,
         rules,
@@ -100,8 +105,9 @@ def read_ledger_truth(
         ),
         distinct=_as_json(distinct_events(actions[0])) if actions else (),
         signal_statistics=kinds.get("signal-statistic", []),
-        not_due=_count_not_due(kinds),
+        not_due=_count_not_due(kinds, closed_windows=closed_windows),
         clickstream_required=clickstream_required,
+        closed_windows=_due(windows) if closed_windows else None,
     )
 
 
@@ -125,14 +131,15 @@ def _due(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not row.get("not_due")]
 
 
-def _count_not_due(kinds: Mapping[str, Sequence[Row]]) -> dict[str, int]:
+def _count_not_due(kinds: Mapping[str, Sequence[Row]], *, closed_windows: bool) -> dict[str, int]:
     """Count the rows that wait for the watermark, without indeterminate ones and flush records'."""
     return {
         name: sum(
-            bool(row.get("not_due")) and not row.get("either") and row["user_id"] != FLUSH_SUBJECT
+            bool(row.get("not_due")) and not row.get("either") and FLUSH_SUBJECT not in row.values()
             for row in kinds.get(kind, ())
         )
         for kind, name in NAMES_OF_NOT_DUE.items()
+        if closed_windows or kind not in CLOSED_WINDOWS
     }
 
 

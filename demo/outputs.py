@@ -12,6 +12,7 @@ from alerting.store import Counts, read_alerts, read_counts
 from demo.clickstream import TOPICS
 from demo.comparison import Row
 from demo.verdict import Actual
+from events.constants import CLOSED_WINDOW_HEADER
 from events.settings import Settings
 from events.times import now_ms
 from events.topics import (
@@ -56,6 +57,7 @@ class Outputs:
         self._last: dict[str, dict[bytes, bytes]] = {
             topic.name: {} for topic in _LAST_RECORD_COUNTS
         }
+        self._closed_windows: list[bytes] = []
         self._alert_records: list[tuple[int, int, int, bytes]] = []
         """Append time, partition, offset (the topic's order), and the value."""
         self.latest_record_at = time.monotonic()
@@ -91,6 +93,8 @@ class Outputs:
                     self._last[name].pop(record.key, None)
                 else:
                     self._last[name][record.key] = record.value
+                    if name == RACK_TEMPERATURE.name and CLOSED_WINDOW_HEADER in record.headers:
+                        self._closed_windows.append(record.value)
 
     def has_alerts(self) -> bool:
         """Tell whether alerting has logged an alert."""
@@ -120,6 +124,7 @@ class Outputs:
             distinct=self._rows(DISTINCT_EVENTS),
             signal_statistics=self._rows(SIGNAL_STATISTICS),
             incidents=self._rows(INCIDENTS),
+            closed_windows=[msgspec.json.decode(value) for value in self._closed_windows],
             read_ms=now_ms(),
         )
 

@@ -39,6 +39,7 @@ class Truth:
     scenario proves nothing unless each of `rules_to_prove` has alerts of both states. `inputs`
     compares what was sent with the input topics, if that is known. `distinct` has each user action
     once. `not_due` counts the rows that are left out because they wait for the watermark.
+    `closed_windows` has the windows that append mode has written, if a job runs in it.
 
     If the outputs of a clickstream and the signal statistics are required, the verdict has their
     rows even if nothing was sent from which they follow.
@@ -58,11 +59,14 @@ class Truth:
     not_due: Mapping[str, int] = field(default_factory=dict)
     clickstream_required: bool = True
     statistics_required: bool = True
+    closed_windows: Sequence[Row] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Actual:
     """What came out; of a window, a statistic, a total, a count or an incident its last record.
+
+    `closed_windows` has each record that append mode has written, in the topic's order.
 
     `alerts` are as alerting logged them, `alert_topic` as their topic holds them, in its order and
     with append times in epoch ms. `ready_ms` says when each job had ended its first batch with
@@ -81,14 +85,15 @@ class Actual:
     signal_statistics: Sequence[Row] = ()
     incidents: Sequence[Row] = ()
     read_ms: int = 0
+    closed_windows: Sequence[Row] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The comparisons, the alerts' by rule, and what the scenario lacked to prove something.
 
-    Those that may be None were not made: of inputs, signal statistics, distinct actions, of the
-    archive, and of the dashboard.
+    Those that may be None were not made: of inputs, closed windows, signal statistics, distinct
+    actions, of the archive, and of the dashboard.
     """
 
     alerts: Mapping[str, Comparison]
@@ -99,6 +104,7 @@ class Verdict:
     delays: Delays
     shortfalls: Sequence[str] = field(default_factory=list)
     inputs: Comparison | None = None
+    closed_windows: Comparison | None = None
     signal_statistics: Comparison | None = None
     distinct: Comparison | None = None
     archived: Comparison | None = None
@@ -127,6 +133,7 @@ class Verdict:
             "incidents": self.incidents,
             "dead letters": self.dead_letters,
             "rack-temperature windows": self.windows,
+            "closed windows": self.closed_windows,
             "signal statistics": self.signal_statistics,
             **self.clickstream,
             "distinct actions": self.distinct,
@@ -159,6 +166,11 @@ def compare_outputs(
         compare_clickstream({**no_rows, **truth.clickstream}, actual.clickstream),
         alert_delays(alerts, actual.alert_topic, actual.ready_ms),
         inputs=truth.inputs,
+        closed_windows=(
+            compare_closed_windows(truth.closed_windows, actual.closed_windows)
+            if truth.closed_windows is not None and (truth.closed_windows or actual.closed_windows)
+            else None
+        ),
         signal_statistics=(
             compare_signal_statistics(truth.signal_statistics, actual.signal_statistics)
             if has_statistics
@@ -274,6 +286,12 @@ def compare_dead_letters(expected: Iterable[Row], actual: Iterable[Row]) -> Comp
 def compare_windows(expected: Iterable[Row], actual: Iterable[Row]) -> Comparison:
     """Compare the last row of each window and scope; indeterminate ones are only counted."""
     return compare_last(expected, actual, RackTemperature, WINDOW_KEY, "window")
+
+
+def compare_closed_windows(expected: Sequence[Row], actual: Sequence[Row]) -> Comparison:
+    """Compare the first and the last row of each window and scope: none may replace another."""
+    last, first = (compare_windows(expected, rows) for rows in (actual, actual[::-1]))
+    return replace(last, wrong=list(dict.fromkeys([*last.wrong, *first.wrong])))
 
 
 def compare_signal_statistics(expected: Iterable[Row], actual: Iterable[Row]) -> Comparison:

@@ -54,6 +54,14 @@ def verdict_command(
             help="Whether the verdict fails if no clickstream was sent, but only racks.",
         ),
     ] = True,
+    closed_windows: Annotated[
+        bool,
+        typer.Option(
+            "--closed-windows/--no-closed-windows",
+            help="Whether rack_temperature also runs in append mode, whose records are compared "
+            "once a window is closed.",
+        ),
+    ] = False,
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds without a new output after which it ends.")
     ] = 60.0,
@@ -78,6 +86,7 @@ def verdict_command(
         read_rules(rules, racks) if rules else Rules(),
         lost_signal_watermark_ms=duration_ms(LOST_SIGNAL_WATERMARK),
         clickstream_required=clickstream,
+        closed_windows=closed_windows,
     )
     typer.echo("verdict: comparing the outputs ...", err=True)
     try:

@@ -6,7 +6,7 @@ compose=${COMPOSE:-docker compose}
 form=$(sh deploy/form.sh) || exit
 case $form in
 up) ;;
-up-cluster) export ARCHIVE_SUFFIX=cluster ;;
+up-cluster) export ARCHIVE_SUFFIX=cluster CLOSED_WINDOWS=--no-closed-windows ;;
 up-brokers) export ${THREE_BROKERS:?} ;;
 *)
   echo "There are no containers: start them with make up." >&2

@@ -14,6 +14,8 @@ SIGNAL_WINDOW = timedelta(minutes=1)
 """Length of a window of `signal-statistics`."""
 FLEET_SCOPE = "fleet"
 """The scope of the rows of `rack-temperature` over all racks."""
+CLOSED_WINDOW_HEADER = ("window-state", b"closed")
+"""The header of a window's record in append mode: no later record replaces it."""
 
 WATERMARK = timedelta(minutes=10)
 """How late an event may be, where a job has no watermark of its own."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -101,6 +101,8 @@ class Record:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[Any, ...] = ()
+    """Pairs of a name and bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ class Kafka:
                     if not error:
                         _, appended_ms = message.timestamp()
                         place = number, message.offset() or 0, appended_ms
-                        records.append(Record(*place, message.key(), message.value()))
+                        headers = tuple(message.headers() or ())
+                        records.append(Record(*place, message.key(), message.value(), headers))
                     elif error.code() == KafkaError._PARTITION_EOF:
                         unread.discard(number)
         return sorted(records, key=lambda r: (r.timestamp_ms, r.partition, r.offset))

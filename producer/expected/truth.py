@@ -21,7 +21,7 @@ from events.records import DeadLetterReason, RackReading
 from events.times import duration_ms, to_ms, to_text
 from producer.expected.oracles import clickstream
 from producer.expected.oracles.rack_temperature import temperature_windows, window_starts
-from producer.expected.oracles.rows import mark_indeterminate
+from producer.expected.oracles.rows import mark_indeterminate, mark_not_due
 from producer.expected.oracles.signal_statistics import signal_statistics
 from producer.expected.rack_alerts import AlertSelection, rack_alerts
 from producer.expected.topic_contents import PublishedStream, TopicContents
@@ -77,9 +77,9 @@ def truth_rows(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of the truth by kind, of what some topics contain.
 
-    If the clickstream `goes_on`, rows that wait for the watermark are marked `not_due`. Otherwise
-    its runs have ended with flush records, which have closed everything but what they open
-    themselves.
+    If the runs go on (`goes_on`), sessions, unclicked impressions and windows that wait for the
+    watermark are marked `not_due`. Otherwise they have ended with flush records, which have closed
+    everything but what they open themselves.
     """
     selection = selection or AlertSelection()
     kinds: dict[str, list[dict[str, Any]]] = {}
@@ -88,7 +88,7 @@ def truth_rows(
         kinds["alert"] = list(rack_alerts(by_plan[ReadingPlan], selection))
     kinds["dead-letter"] = list(chain.from_iterable(map(_dead_letters, contents)))
     if ReadingPlan in by_plan:
-        kinds["window"] = list(_windows(by_plan[ReadingPlan]))
+        kinds["window"] = list(_windows(by_plan[ReadingPlan], goes_on=goes_on))
         kinds["signal-statistic"] = _signal_statistics(by_plan[ReadingPlan])
     if ClickPlan in by_plan:
         shown, clicked = by_plan[ImpressionPlan], by_plan[ClickPlan]
@@ -166,11 +166,13 @@ def _dead_letter(
     }
 
 
-def _windows(racks: TopicContents) -> Iterator[dict[str, Any]]:
+def _windows(racks: TopicContents, *, goes_on: bool) -> Iterator[dict[str, Any]]:
     flushes = [flush for flush, _ in racks.flushes]
     late = chain(racks.too_late_records(), flushes)
     late_keys = {key for record in late for key in _window_keys(record)}
-    for row in temperature_windows(chain(racks.records(), flushes)):
+    watermark_ms = racks.latest_ms() - duration_ms(WATERMARK) if goes_on else None
+    for window in temperature_windows(chain(racks.records(), flushes)):
+        row = mark_not_due(window, to_ms(window["window_end"]), watermark_ms)
         yield mark_indeterminate(row, (row["scope"], row["window_start"]) in late_keys)
 
 

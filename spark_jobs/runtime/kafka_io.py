@@ -1,5 +1,6 @@
 """Read topics and write to topics and files, in the same way for all jobs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -92,6 +93,15 @@ def read_topic(
 def to_record(key: Column, *fields: Column | str) -> list[Column]:
     """Return the two columns of a Kafka record: `key`, and `value` as one JSON object."""
     return [key.alias("key"), F.to_json(F.struct(*fields), INSTANT_FORMAT).alias("value")]
+
+
+def header_column(headers: Mapping[str, Column]) -> Column:
+    """Return the column `headers` of a Kafka record, of the headers' texts by name."""
+    pairs = [
+        F.struct(F.lit(name).alias("key"), F.encode(text, "utf-8").alias("value"))
+        for name, text in headers.items()
+    ]
+    return F.array(*pairs).cast("array<struct<key: string, value: binary>>").alias("headers")
 
 
 def wall_clock_ms() -> Column:

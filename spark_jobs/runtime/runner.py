@@ -41,6 +41,7 @@ from spark_jobs.runtime.session import COUNT_STATE_ROWS, OBJECT_STORE_CONFIG, ne
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
 from spark_jobs.runtime.topic_watch import TopicWatch
+from spark_jobs.runtime.windows import mark_closed
 
 REAL_TIME_BATCH = timedelta(minutes=5)
 """Long, since records that arrive while a batch ends have to wait."""
@@ -307,7 +308,10 @@ def prepare(
     def prepare_query(records: DataFrame, about: _Query) -> PreparedQuery:
         name, folder = about.identity.job, about.folder
         path = checkpoints.open_checkpoint(options.checkpoint_root, about.identity, folder)
-        query = kafka_io.QueryOptions(name, path, plan.output_mode(job_options), trigger, batch)
+        mode = plan.output_mode(job_options)
+        if mode == "append" and "output_mode" in own_values(job_options):
+            records = mark_closed(records)
+        query = kafka_io.QueryOptions(name, path, mode, trigger, batch)
 
         def start() -> StreamingQuery:
             # Each query keeps these two in its checkpoint from its first batch on.

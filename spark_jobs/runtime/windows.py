@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.runtime.kafka_io import INSTANT_FORMAT
+from events.constants import CLOSED_WINDOW_HEADER
+from spark_jobs.runtime.kafka_io import INSTANT_FORMAT, header_column
 
 OutputMode = Annotated[
     Literal["update", "append"],
@@ -27,6 +28,12 @@ def window_key() -> Column:
         for name in ("window_start", "window_end")
     ]
     return F.concat_ws("|", *edges)
+
+
+def mark_closed(records: DataFrame) -> DataFrame:
+    """Return the records of closed windows with the header that tells them from updates."""
+    name, state = CLOSED_WINDOW_HEADER
+    return records.withColumn("headers", header_column({name: F.lit(state.decode())}))
 
 
 def interval_us(spark: SparkSession, interval: str) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections import Counter
 from collections.abc import Set
 from itertools import product
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 
 from events.catalog import (
     LOST_SIGNAL,
@@ -22,8 +22,8 @@ from events.catalog import (
 from events.inventory import read_inventory
 from events.records import InventoryRack, RackReading
 from events.rules import LostSignal, Overheating, SilentSensor, SiteOutage, WeakSignal, read_rules
-from events.times import to_ms
-from events.topics import ALERTS, RACK_READINGS
+from events.times import to_ms, to_text
+from events.topics import ALERTS, RACK_READINGS, RACK_TEMPERATURE
 from producer.expected.oracles.lost_signal import lost_signal_alerts
 from producer.expected.oracles.overheating import overheating_alerts
 from producer.expected.oracles.rule_lookup import rule_lookup
@@ -42,6 +42,7 @@ Places = Set[tuple[int, int]]
 """Partition and offset of some records."""
 WATERMARK_S = 12
 """Short, so that most windows of a short run are closed; longer than any reading here is late."""
+WINDOW_MS = 5000
 RACK_RULES = (RACK_OVERHEATING, WEAK_SIGNAL, LOST_SIGNAL, SILENT_SENSOR)
 """The rules with an oracle in `Rules.due` and a fault in the scenario; another one is not run."""
 RACK_JOBS = tuple(RULE_JOBS[rule] for rule in RACK_RULES)
@@ -189,7 +190,11 @@ def test_the_rules_hold_through_kills_and_in_a_replay(topics: Kafka, tmp_path: P
     topics.send(ALERTS, [("rack-0001", MALFORMED)])
     progress = tmp_path / "progress.jsonl"
     jobs = (*RACK_JOBS, RULE_JOBS[SITE_OUTAGE])
-    once = pipeline.command("--trigger=available-now", f"--progress={progress}", *given, jobs=jobs)
+    closed_windows = ("--output-mode=append", "--window=5 seconds", "--slide=5 seconds")
+    once = pipeline.command(
+        *("--trigger=available-now", f"--progress={progress}", *given, *closed_windows),
+        jobs=(*jobs, "rack_temperature"),
+    )
     replay = [*once, f"--checkpoint-root={tmp_path / 'replay'}"]
     before = rules.places()
     done = run(*replay, env=pipeline.env, timeout_s=300)
@@ -207,26 +212,18 @@ def test_the_rules_hold_through_kills_and_in_a_replay(topics: Kafka, tmp_path: P
     assert {row["state"] for row in due.values()} == {"WARNING", "NORMAL"}
     assert found == due
     alerts_are_cloud_events(topics)
+    windows_are_written_when_they_are_closed(topics)
 
 
 def alerts_are_cloud_events(kafka: Kafka) -> None:
     """Check the headers of every alert."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=kafka.bootstrap, enable_auto_commit=False, auto_offset_reset="earliest"
-    )
-    consumer.assign(
-        [TopicPartition(kafka.name(ALERTS), number) for number in range(ALERTS.partitions)]
-    )
-    records: list[Any] = []
-    expected = len(kafka.read_all(ALERTS))
-    while len(records) < expected:
-        for batch in consumer.poll(timeout_ms=1000).values():
-            records += batch
-    consumer.close()
-    records = [record for record in records if record.value != MALFORMED]
-    assert {json.loads(record.value)["rule"] for record in records} == {*RACK_RULES, SITE_OUTAGE}
+    records = [record for record in kafka.read_all(ALERTS) if record.value != MALFORMED]
+    assert {json.loads(record.value or b"")["rule"] for record in records} == {
+        *RACK_RULES,
+        SITE_OUTAGE,
+    }
     for record in records:
-        alert = json.loads(record.value)
+        alert = json.loads(record.value or b"")
         headers = {name: value.decode() for name, value in record.headers}
         assert headers == {
             "ce_specversion": "1.0",
@@ -237,3 +234,30 @@ def alerts_are_cloud_events(kafka: Kafka) -> None:
             "content-type": "application/json",
         }
         assert to_ms(headers["ce_time"]) == to_ms(alert["event_time"])
+
+
+def windows_are_written_when_they_are_closed(kafka: Kafka) -> None:
+    """Check that each window up to the watermark came once, and says that it is closed."""
+    readings = [
+        (msgspec.json.decode(record.value or b"", type=RackReading), record.timestamp_ms)
+        for record in kafka.read_all(RACK_READINGS)
+        if record.value != MALFORMED
+    ]
+    counts, latest_ms = Counter[str](), 0
+    for reading, append_ms in readings:
+        event_ms = to_ms(reading.event_time)
+        if event_ms <= append_ms + FIVE_MINUTES_MS:
+            latest_ms = max(latest_ms, event_ms)
+            end_ms = event_ms - event_ms % WINDOW_MS + WINDOW_MS
+            for scope in ("fleet", reading.rack_id):
+                counts[f"{scope}|{to_text(end_ms - WINDOW_MS)}|{to_text(end_ms)}"] += 1
+    closed_by = to_text(latest_ms - WATERMARK_S * 1000)
+    due = {key: count for key, count in counts.items() if key.rpartition("|")[2] <= closed_by}
+    assert len(counts) > len(due) > 13
+    records = kafka.read_all(RACK_TEMPERATURE)
+    found = [
+        ((record.key or b"").decode(), json.loads(record.value or b"")["reading_count"])
+        for record in records
+    ]
+    assert sorted(found) == sorted(due.items())
+    assert {record.headers for record in records} == {(("window-state", b"closed"),)}

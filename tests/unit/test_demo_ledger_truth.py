@@ -1,5 +1,6 @@
 """The truth of a ledger: what its topics lack or hold besides, and which rows are not due yet."""
 
+import json
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from demo.verdict import Actual, Truth, compare_outputs
 from events.cli import UserFacingError
 from events.rules import Rules
 from events.settings import Settings
+from events.times import to_ms, to_text
 from events.topics import RACK_READINGS, Topic
 from producer.ledger import Ledger, TopicRecord
 from producer.scenario import load_scenario
@@ -66,7 +68,11 @@ def write_run(
 
 
 def truth_of(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, records: Sequence[tuple[Topic, TopicRecord]]
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    records: Sequence[tuple[Topic, TopicRecord]],
+    *,
+    closed_windows: bool = False,
 ) -> Truth:
     """Return the truth of a ledger whose topics hold these records."""
 
@@ -74,7 +80,11 @@ def truth_of(
         return (record for of, record in records if of == topic)
 
     monkeypatch.setattr(ledger_truth, "read_topic", read_topic)
-    return read_ledger_truth(Settings(), folder, [], Rules(), lost_signal_watermark_ms=30_000)
+    return read_ledger_truth(
+        *(Settings(), folder, [], Rules()),
+        lost_signal_watermark_ms=30_000,
+        closed_windows=closed_windows,
+    )
 
 
 @pytest.mark.parametrize("crashed", [False, True], ids=["not started", "crashed at once"])
@@ -178,3 +188,18 @@ def test_rows_that_wait_for_the_watermark_are_counted_unless_a_flush_record_has_
     }
     assert waiting.not_due == more
     assert min(more.values()) > 0
+
+
+def test_windows_that_end_after_the_watermark_are_not_due_as_closed_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = write_run(tmp_path, ["racks"])
+    truth = truth_of(monkeypatch, tmp_path, records, closed_windows=True)
+    times = [json.loads(record.value)["event_time"] for _, record in records]
+    watermark = to_text(to_ms(max(times)) - 600_000)
+    assert truth.closed_windows is not None
+    assert {row["window_end"] <= watermark for row in truth.closed_windows} == {True}
+    waiting = [row for row in truth.windows if row["window_end"] > watermark]
+    assert truth.not_due["closed windows"] == len(waiting)
+    assert len(truth.closed_windows) + len(waiting) == len(truth.windows)
+    assert min(len(waiting), len(truth.closed_windows)) > 40

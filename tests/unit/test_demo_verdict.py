@@ -17,6 +17,7 @@ from demo.verdict import (
     Truth,
     compare_alerts,
     compare_alerts_by_rule,
+    compare_closed_windows,
     compare_dead_letters,
     compare_outputs,
     compare_signal_statistics,
@@ -366,6 +367,31 @@ def test_indeterminate_windows_are_only_counted() -> None:
     expected = [window("fleet"), window("rack-0001", either=True), window("rack-0002", either=True)]
     compared = compare_windows(expected, [window("fleet"), window("rack-0001", reading_count=1)])
     assert (compared.expected, compared.actual, compared.either, compared.passed) == (1, 1, 2, True)
+
+
+def test_of_a_closed_window_no_record_may_replace_another() -> None:
+    expected = replace(truth(), closed_windows=[window("fleet"), window("rack-0001")])
+    written = [window("rack-0001"), window("fleet"), window("fleet")]
+    verdict = compare_outputs(expected, outputs_of(expected, closed_windows=written))
+    assert (verdict.passed, verdict.by_name["closed windows"].expected) == (True, 2)
+    fewer = window("fleet", reading_count=6)
+    for changed in ([fewer, *written], [*written, fewer]):
+        compared = compare_closed_windows(expected.closed_windows or [], changed)
+        assert compared.missing == []
+        assert [sentence.partition(": ")[2] for sentence in compared.wrong] == [
+            "reading_count is 6, not 7"
+        ]
+    text = printed(expected, outputs_of(expected, closed_windows=[*written[1:], window("rack-9")]))
+    assert "FAILED in closed windows: 1 missing, 1 wrong." in text
+
+
+def test_closed_windows_have_no_row_where_none_is_judged_or_none_is_due() -> None:
+    none_due = replace(truth(), closed_windows=[])
+    early = {"closed_windows": [window("fleet")]}
+    assert "closed windows" not in compare_outputs(truth(), outputs_of(truth(), **early)).by_name
+    assert "closed windows" not in compare_outputs(none_due, outputs_of(none_due)).by_name
+    verdict = compare_outputs(none_due, outputs_of(none_due, **early))
+    assert len(verdict.by_name["closed windows"].wrong) == 1
 
 
 def test_a_missing_and_an_unexpected_window_are_found() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support import ROOT
 
 COMPOSE = """#!/bin/sh
-echo "$* $DATA_SUFFIX $ARCHIVE_SUFFIX" >>"$CALLS"
+echo "$* $DATA_SUFFIX $ARCHIVE_SUFFIX $CLOSED_WINDOWS" >>"$CALLS"
 case $* in
 *" ps "*) echo "$MADE" ;;
 *" run "*verdict*) exit "$STATUS" ;;
@@ -51,9 +51,9 @@ def run_script(
 @pytest.mark.parametrize(
     ("made", "target", "suffixes"),
     [
-        (SINGLE, "up", " "),
-        (CLUSTER, "up-cluster", " cluster"),
-        (BROKERS, "up-brokers", "three-brokers "),
+        (SINGLE, "up", "  "),
+        (CLUSTER, "up-cluster", " cluster --no-closed-windows"),
+        (BROKERS, "up-brokers", "three-brokers  "),
     ],
 )
 @pytest.mark.parametrize("status", [0, 1])

@@ -30,7 +30,7 @@ from typing import TypeVar
 from events.constants import CLICK_WITHIN, SESSION_GAP, WINDOW
 from events.records import AdClick, AdImpression, Event, UserAction
 from events.times import duration_ms, to_ms, to_text
-from producer.expected.oracles.rows import Row, mark_indeterminate
+from producer.expected.oracles.rows import Row, mark_indeterminate, mark_not_due
 
 CLICK_WITHIN_MS = duration_ms(CLICK_WITHIN)
 SESSION_GAP_MS = duration_ms(SESSION_GAP)
@@ -73,7 +73,7 @@ def attributions(
                 _attribution(impression, None),
                 indeterminate or bool(joined) or last_click_ms == watermark_ms,
             )
-            yield _mark_not_due(row, last_click_ms, watermark_ms)
+            yield mark_not_due(row, last_click_ms, watermark_ms)
 
 
 def sessions(
@@ -97,7 +97,7 @@ def sessions(
                     row = mark_indeterminate(
                         _session(session), bool(maybe) or end_ms == watermark_ms
                     )
-                    row = _mark_not_due(row, end_ms, watermark_ms)
+                    row = mark_not_due(row, end_ms, watermark_ms)
                     if row not in rows:
                         rows.append(row)
             yield from rows
@@ -138,11 +138,6 @@ def action_counts(
             "action_count": len(event_ids),
         }
         yield mark_indeterminate(row, any(event_id in too_late_ids for event_id in event_ids))
-
-
-def _mark_not_due(row: Row, end_ms: int, watermark_ms: int | None) -> Row:
-    is_due = watermark_ms is None or end_ms <= watermark_ms
-    return row if is_due else {**row, "not_due": True}
 
 
 def _distinct(events: Iterable[_Some]) -> list[_Some]:

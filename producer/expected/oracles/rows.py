@@ -66,6 +66,12 @@ def milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
 
 
+def mark_not_due(row: Row, end_ms: int, watermark_ms: int | None) -> Row:
+    """Return the row, marked `not_due` if the watermark has not passed its end; None: it has."""
+    is_due = watermark_ms is None or end_ms <= watermark_ms
+    return row if is_due else {**row, "not_due": True}
+
+
 def mark_indeterminate(row: Row, indeterminate: bool) -> Row:
     """Return the row, marked `either` if it is indeterminate."""
     return {**row, "either": True} if indeterminate else row

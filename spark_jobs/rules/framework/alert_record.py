@@ -3,7 +3,7 @@
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_jobs.runtime.kafka_io import INSTANT_FORMAT, to_record, wall_clock_ms
+from spark_jobs.runtime.kafka_io import INSTANT_FORMAT, header_column, to_record, wall_clock_ms
 
 ALERT_ID_HEX_DIGITS = 32
 CLOUD_EVENT = {
@@ -12,7 +12,6 @@ CLOUD_EVENT = {
     "content-type": "application/json",
 }
 """The headers that all alerts share: CloudEvents' Kafka binding in binary mode."""
-HEADERS = "array<struct<key: string, value: binary>>"
 
 
 def alert_record(rule: str) -> list[Column]:
@@ -45,10 +44,4 @@ def alert_record(rule: str) -> list[Column]:
         "ce_id": alert_id,
         "ce_time": F.date_format("event_time", INSTANT_FORMAT["timestampFormat"]),
     }
-    headers = F.array(
-        *[
-            F.struct(F.lit(name).alias("key"), F.encode(text, "utf-8").alias("value"))
-            for name, text in attributes.items()
-        ]
-    )
-    return [key, value, headers.cast(HEADERS).alias("headers")]
+    return [key, value, header_column(attributes)]
