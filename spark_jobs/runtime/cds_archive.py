@@ -55,9 +55,8 @@ def java_options(config: settings.JarsSettings) -> str:
     """Return the JVM options that use the archive, or nothing if it does not exist."""
     path = archive_path(config).resolve()
     # Silent where it does not fit: the JVM would write its warning to the standard output.
-    return (
-        f"-XX:SharedArchiveFile={path} -Xlog:cds=off -Xlog:cds+dynamic=off" if path.exists() else ""
-    )
+    silent = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+    return f'"-XX:SharedArchiveFile={path}" {silent}' if path.exists() else ""
 
 
 def remove_older(config: settings.JarsSettings) -> None:

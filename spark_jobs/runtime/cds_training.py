@@ -24,7 +24,7 @@ def make(config: JarsSettings, archive: Path, scratch_prefix: str) -> None:
         made = Path(scratch).resolve() / "classes.jsa"
         own = Settings(rackstream_jars=config.jars_dir, rackstream_home=Path(scratch))
         session = new_session(
-            own, 2, 2, java_options=f"-XX:ArchiveClassesAtExit={made} -Xlog:disable"
+            own, 2, 2, java_options=f'"-XX:ArchiveClassesAtExit={made}" -Xlog:disable'
         )
         _read_and_count(session, Path(scratch))
         _make_kafka_clients(session, own)

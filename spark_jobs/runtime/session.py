@@ -118,7 +118,8 @@ def new_session(
     - `state_partitions` is the number of tasks over which state is spread. It is fixed at a
       checkpoint's first start.
     - `extra` adds to the settings here, or overrides them.
-    - `java_options` are options of the JVM, such as those of `cds_archive.java_options`.
+    - `java_options` are options of the JVM, such as those of `cds_archive.java_options`. One that
+      may have a blank is in double quotes.
 
     A `spark.master` set by `spark-submit` is kept.
     """
@@ -132,7 +133,7 @@ def new_session(
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": " ".join(
             [
-                f"-Dlog4j2.configurationFile={LOG4J}",
+                f"-Dlog4j2.configurationFile={LOG4J.as_uri()}",  # Spark splits at blanks
                 METASPACE,
                 _collector(java_options),
                 java_options,

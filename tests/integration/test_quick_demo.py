@@ -1,6 +1,7 @@
 """A compressed demo until Ctrl-C: every rule, compared with the truth; and nobody is paged."""
 
 import math
+import os
 import signal
 import socket
 from pathlib import Path
@@ -66,13 +67,18 @@ def longest_batches_s(home: Path) -> dict[str, float]:
 def test_every_rule_gives_the_expected_alerts_until_ctrl_c(
     tmp_path: Path, promises: Promises
 ) -> None:
-    port = free_port()
+    port, folder = free_port(), tmp_path / "with a blank"
+    folder.mkdir()
+    checkout, jars = folder / "checkout", folder / "jars"
+    checkout.symlink_to(ROOT)
+    jars.symlink_to(os.environ["RACKSTREAM_JARS"])
     with socket.create_server(("127.0.0.1", 0)) as pager:
         pager.setblocking(False)
         webhook = f"ALERTING_WEBHOOK_URL=http://127.0.0.1:{pager.getsockname()[1]}/"
-        (tmp_path / ".env").write_text(f"{webhook}\n", encoding="utf-8")
-        env = {"PORT": str(port)}
-        with running_demo(tmp_path, *OPTIONS, folder=tmp_path, env=env) as running:
+        (folder / ".env").write_text(f"{webhook}\n", encoding="utf-8")
+        places = {"PYTHONPATH": str(checkout), "RACKSTREAM_JARS": str(jars)}
+        env = {"PORT": str(port), **places}
+        with running_demo(folder, *OPTIONS, folder=folder, env=env) as running:
             running.reach(every_rule_in_both_states)
             running.process.send_signal(signal.SIGINT)
             assert running.status() == 0, running.text()

@@ -1,6 +1,7 @@
 """The CDS archive of Spark's classes: used where it fits, silently ignored elsewhere."""
 
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_the_session_loads_its_classes_from_the_archive(spark: SparkSession) -> 
 def printed_by_a_jvm_with(archive: Path, config: Settings) -> str:
     """Return the standard output of a JVM of another class path that is to use the archive."""
     shutil.copyfile(archive, cds_archive.archive_path(config))
-    options = cds_archive.java_options(config).split()
+    options = shlex.split(cds_archive.java_options(config))
     assert options
     command = [java(), *options, "-cp", "elsewhere.jar", "-version"]
     return run(command, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -71,11 +72,13 @@ def test_a_broken_archive_and_one_of_other_classes_are_ignored_without_output(
 def test_another_java_or_environment_has_its_own_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = Settings(rackstream_jars=tmp_path)
+    jars = tmp_path / "with a blank"
+    jars.mkdir()
+    config = Settings(rackstream_jars=jars)
     here = cds_archive.archive_path(config)
     assert cds_archive.java_options(config) == ""
     here.touch()
-    assert str(here) in cds_archive.java_options(config)
+    assert f"-XX:SharedArchiveFile={here}" in shlex.split(cds_archive.java_options(config))
     with monkeypatch.context() as other:
         other.setattr(sys, "prefix", "/elsewhere")
         assert cds_archive.archive_path(config) != here
