@@ -1,5 +1,11 @@
 """`python -m alerting`: log each alert once, notify people, and take operators' commands."""
 
+if __name__ == "__main__":
+    from events.start import end_at_ctrl_c
+
+    end_at_ctrl_c()
+
+
 import logging
 import sys
 

@@ -1,7 +1,12 @@
 """`python -m broker up|down|status|topics`: a real Kafka on this machine, and its topics."""
 
+if __name__ == "__main__":
+    from events.start import end_at_ctrl_c
+
+    end_at_ctrl_c()
+
+
 import logging
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +43,7 @@ def up(
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data first.")] = False,
 ) -> None:
     """Start the broker, create the topics, and leave it running."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as after Ctrl-C
+    cli.unwind_at_end()
     config = settings.load()
     broker = server.start(
         port or _default_port(config), data_dir or _default_data_dir(config), fresh=fresh

@@ -1,5 +1,11 @@
 """`python -m dashboard`: serve the live page."""
 
+if __name__ == "__main__":
+    from events.start import end_at_ctrl_c
+
+    end_at_ctrl_c()
+
+
 from dashboard import run_command
 from events import cli
 

@@ -1,5 +1,11 @@
 """`python -m demo run`: the whole pipeline on this machine without Docker, then a verdict."""
 
+if __name__ == "__main__":
+    from events.start import end_at_ctrl_c
+
+    end_at_ctrl_c()
+
+
 import logging
 import os
 import shutil
@@ -16,7 +22,7 @@ from demo.environment import ignore_personal_settings
 from demo.run import Demo, Interrupted, Options, Signals
 from events import cli, settings
 from events.catalog import RULES as RULE_NAMES
-from events.files import exclusive_lock
+from events.files import exclusive_lock, make_folder
 from producer.scenario import load_scenario
 
 RULES = Path(__file__).with_name("rules.yaml")
@@ -144,7 +150,7 @@ def run_command(
 @contextmanager
 def _folder(folder: Path, signals: Signals) -> Iterator[Path]:
     """Yield the demo's folder, empty except for its lock; end the demo's processes afterwards."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "the demo's folder")
     with exclusive_lock(
         folder / "lock", f"another demo runs in {folder}: end it first, with Ctrl-C there."
     ):

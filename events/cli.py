@@ -8,6 +8,8 @@ from types import FrameType
 
 import typer
 
+from events.start import expect_ctrl_c
+
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a program which has started others."""
 
@@ -33,6 +35,7 @@ def run(app: typer.Typer, program: str) -> None:
     Exit status: 1 with one sentence on a `UserFacingError`, 2 on wrong usage, as an argument that
     is not UTF-8 where only text will do, and 130 on Ctrl-C.
     """
+    expect_ctrl_c()
     try:
         app(prog_name=f"python -m {program}")
     except UserFacingError as error:
@@ -49,11 +52,17 @@ def run(app: typer.Typer, program: str) -> None:
 
 
 @contextmanager
-def collected_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM while the context lasts, so that a program can end in order."""
+def collected_signals(*, second_kills: bool = False) -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM while the context lasts, so that a program can end in order.
+
+    With `second_kills` the second one ends the process at once, whatever it is waiting for.
+    """
     received: list[int] = []
 
     def remember(number: int, _frame: FrameType | None) -> None:
+        if received and second_kills:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
         received.append(number)
 
     before = {number: signal.signal(number, remember) for number in (signal.SIGINT, signal.SIGTERM)}

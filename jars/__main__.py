@@ -1,5 +1,11 @@
 """`python -m jars fetch|lock`: fetch the locked jars, or lock new versions."""
 
+if __name__ == "__main__":
+    from events.start import end_at_ctrl_c
+
+    end_at_ctrl_c()
+
+
 import time
 from typing import Annotated
 

@@ -1,5 +1,11 @@
 """The lessons on the command line: `python -m lessons list|show|run|pages`."""
 
+if __name__ == "__main__":
+    from events.start import end_at_ctrl_c
+
+    end_at_ctrl_c()
+
+
 from typing import Annotated
 
 import typer

@@ -1,5 +1,11 @@
 """`python -m loadtest`: run load plans, find capacities, compare engines, write reports."""
 
+if __name__ == "__main__":
+    from events.start import end_at_ctrl_c
+
+    end_at_ctrl_c()
+
+
 from pathlib import Path
 from typing import Annotated
 

@@ -1,5 +1,11 @@
 """The command line: `python -m producer run|faults|world|health`."""
 
+if __name__ == "__main__":
+    from events.start import end_at_ctrl_c
+
+    end_at_ctrl_c()
+
+
 import sys
 
 from events import cli

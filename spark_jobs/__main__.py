@@ -1,5 +1,11 @@
 """`python -m spark_jobs list|run|compact|status|health`: the jobs on the command line."""
 
+if __name__ == "__main__":
+    from events.start import end_at_ctrl_c
+
+    end_at_ctrl_c()
+
+
 import sys
 
 from events import cli

@@ -109,7 +109,8 @@ def run(
 ) -> int:
     """Run the jobs until they end, a query fails for good or a signal arrives; return the status.
 
-    0: available-now has read everything, or SIGTERM arrived. 130: Ctrl-C. Raises `UserFacingError`
+    0: available-now has read everything, or SIGTERM arrived. 130: Ctrl-C. A second signal ends the
+    process at once, as a crash would, even if the JVM does not answer. Raises `UserFacingError`
     when a job cannot start or a query fails for good. `log` receives one line for each job that
     starts, and for each query that fails, is started again or ends. A checkpoint that refuses the
     options is named before Spark starts.
@@ -132,7 +133,7 @@ def run(
     metrics = [StatusCollector(recorder.snapshot, STATUS_METRICS), *batches.collectors]
     with (
         serve_metrics(settings.metrics_port, metrics),
-        collected_signals() as received,
+        collected_signals(second_kills=True) as received,
         without_py4j_logs(),
         StatusWriter(status_file, recorder.snapshot, log),
         TopicWatch(servers, watched, recorder.on_topics, recorder.on_no_answer),

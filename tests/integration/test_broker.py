@@ -227,7 +227,7 @@ def test_up_status_down_kill_and_fresh(data_dir: Path) -> None:
     assert processes_of(data_dir) == []
 
 
-@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_up_leaves_no_process(
     data_dir: Path, tmp_path: Path, with_signal: signal.Signals
 ) -> None:
@@ -235,7 +235,7 @@ def test_an_interrupted_up_leaves_no_process(
     with program(*command, output=tmp_path / "output") as process:
         eventually((data_dir / "process.json").exists)
         (pid,) = processes_of(data_dir)
-        assert kill(process, with_signal) == 130
+        assert kill(process, with_signal) == 128 + with_signal
     assert not psutil.pid_exists(pid)
     assert processes_of(data_dir) == []
     assert not (data_dir / "process.json").exists()
