@@ -24,6 +24,9 @@ from events.records import InventoryRack, Severity
 from events.yaml_files import line_of, read_yaml
 
 Seconds = Annotated[float, Meta(ge=0.001, le=30 * 86_400)]
+Names = Annotated[tuple[str, ...], Meta(min_length=1)]
+"""Some names. An empty list is refused, as it would not mean none: a rule without names is for all.
+"""
 Share = Annotated[float, Meta(ge=0, le=1)]
 MAX_CONSECUTIVE = 8
 READING_HISTORY_SIZE = 32
@@ -33,8 +36,8 @@ READING_HISTORY_SIZE = 32
 class AnyRule(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True, tag_field="rule"):
     """A rule for the named racks and device types; for all racks where neither is named."""
 
-    racks: tuple[str, ...] = ()
-    device_types: tuple[str, ...] = ()
+    racks: Names = ()
+    device_types: Names = ()
     severity: Severity | None = None
     """Severity of its `WARNING`; by default the rack's in the inventory, else `error`."""
 

@@ -30,7 +30,7 @@ def read_yaml(
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # the latter of a date that does not exist
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1} of " if mark else ""
         raise UserFacingError(

@@ -187,6 +187,11 @@ WRONG = [
         f"{OVERHEATING}  clear_below_c: 85\n",
         r"line 3 of .*\(rules\[0\]\.clear_below_c\): 85 is above a threshold, 80\.",
     ),
+    (
+        f"{OVERHEATING}  count: 5\n  racks: []\n",
+        r"line 4 of .*\(rules\[0\]\.racks\): Expected `array` of length >= 1",
+    ),
+    ("description: 2026-13-45\n", r"^the rules .* is not YAML: month must be in 1\.\.12\.$"),
     ("rules: [\n", r"line 2 of the rules .* is not YAML"),
     ("- rule\n", r"line 1 of the rules .*Expected `object`, got `array`"),
 ]
