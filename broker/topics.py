@@ -21,7 +21,10 @@ _READ_S = 0.2
 
 @contextmanager
 def admin_client(bootstrap: str, timeout_s: float = 10) -> Iterator[KafkaAdminClient]:
-    """Yield an admin client; raise `UserFacingError` at once when nothing listens there."""
+    """Yield an admin client.
+
+    Raises `UserFacingError` at once when nothing listens there, and when requests get no answer.
+    """
     if not any(_listens(server) for server in bootstrap.split(",")):
         raise UserFacingError(
             f"no broker answers at {bootstrap}: start one with `python -m broker up`, "
@@ -38,6 +41,10 @@ def admin_client(bootstrap: str, timeout_s: float = 10) -> Iterator[KafkaAdminCl
         ) from None
     try:
         yield client
+    except KafkaError as error:
+        raise UserFacingError(
+            f"the broker at {bootstrap} does not answer any longer ({error}): see whether it runs."
+        ) from None
     finally:
         client.close()
 

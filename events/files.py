@@ -32,6 +32,12 @@ def writing(called: str, advice: str) -> Iterator[None]:
         ) from None
 
 
+def make_folder(folder: Path, called: str) -> None:
+    """Make a folder below `RACKSTREAM_HOME`; raise `UserFacingError` when that cannot be done."""
+    with writing(f"{called} {folder}", "correct RACKSTREAM_HOME or the folder's owner"):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 @contextmanager
 def exclusive_lock(
     lock: Path, sentence: str, advice: str = "correct its folder's owner, or choose another folder"

@@ -12,7 +12,7 @@ import psutil
 from broker import server
 from demo.processes import end_all, mark_children
 from events.cli import UserFacingError, unwind_at_end
-from events.files import exclusive_lock
+from events.files import exclusive_lock, make_folder
 from events.times import now_ms, to_text
 from loadtest import capacity, engines, machine
 from loadtest.measure.result import RUN, PointResult, Run, SavedRun, load, save
@@ -122,7 +122,7 @@ def exclusive(folder: Path) -> Iterator[None]:
 
     The programs that are started from now on can be found by the folder, as those of the demo.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent, "the folder of the runs")
     with exclusive_lock(
         folder.with_name(f"{folder.name}.lock"),
         f"another run uses {folder}: wait for its end, or choose another --name.",
@@ -146,7 +146,7 @@ def prepare(
             f"the plan {path} needs {', '.join(absent)}, which is not installed: "
             f"run python -m loadtest engines {plan_argument(path)} --install."
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "the run's folder")
     others = [entry.name for entry in folder.iterdir()]
     if others and RUN not in others:
         raise UserFacingError(f"{folder} holds other files than a load run: choose another --name.")

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from kafka.errors import KafkaConnectionError
 
 from broker import server, topics
 from broker.__main__ import _default_port
@@ -62,6 +63,25 @@ def test_the_controller_never_takes_the_brokers_own_port(monkeypatch: pytest.Mon
 def test_a_broker_whose_name_no_host_can_have_does_not_answer(name: str) -> None:
     with pytest.raises(UserFacingError, match=f"no broker answers at {name}:9092: start one with"):
         topics.cluster_id(f"{name}:9092")
+
+
+def test_a_broker_that_ends_before_it_answers_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Client:
+        """It has connected, and the broker has gone."""
+
+        def __init__(self, **_: object) -> None: ...
+
+        def describe_cluster(self) -> None:
+            raise KafkaConnectionError("gone")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(topics, "KafkaAdminClient", Client)
+    monkeypatch.setattr(topics, "_listens", lambda _: True)
+    with pytest.raises(UserFacingError, match=r"^the broker at x:1 does not answer any longer \("):
+        topics.cluster_id("x:1")
 
 
 def test_a_folder_with_other_files_is_never_touched(tmp_path: Path) -> None:

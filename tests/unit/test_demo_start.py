@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from demo import processes
+from demo.__main__ import _folder
 from demo.outputs import Outputs
 from demo.run import (
     CLICKSTREAM_JOBS,
@@ -258,3 +259,11 @@ def test_a_spark_program_that_never_starts_its_queries_is_named_with_its_log(
         f"the real-time jobs did not start within 0 s; the end of its log, {log}:\n"
         "  overheating (real-time)"
     )
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    signals = Signals()
+    sentence = r"^the demo's folder .* cannot be written \(Not a directory\): correct RACKST"
+    with pytest.raises(UserFacingError, match=sentence), _folder(tmp_path / "file" / "x", signals):
+        pass

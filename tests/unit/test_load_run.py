@@ -229,3 +229,13 @@ def test_the_first_benchmark_on_a_broker_is_rehearsed_whichever_repeat_it_is(
     for point in planned[1:]:  # an earlier run has finished the first one
         ProducerBenchmark(resumed, point, Gates()).run()
     assert sent == ["1 rehearsing", "1 sending", "2 sending"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    sentence = r"^the folder of the runs .* cannot be written \(Not a directory\): correct RACKST"
+    with (
+        pytest.raises(UserFacingError, match=sentence),
+        exclusive(tmp_path / "file" / "x" / "load"),
+    ):
+        pass
