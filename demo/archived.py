@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 
 from demo.comparison import Comparison
+from demo.outputs import partitions_of
 from demo.verdict import Truth
 from events.settings import Settings
 from events.topics import ALL, EVENT_TOPICS
@@ -103,7 +104,7 @@ def read_topic_offsets(settings: Settings) -> dict[str, dict[int, range]]:
         topic_offsets: dict[str, dict[int, range]] = {}
         for topic in ALL:
             name = settings.topic(topic)
-            parts = [TopicPartition(name, n) for n in consumer.partitions_for_topic(name) or ()]
+            parts = partitions_of(consumer, name)
             first, end = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
             topic_offsets[topic.name] = {
                 part.partition: range(first[part], end[part]) for part in parts

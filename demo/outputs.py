@@ -171,10 +171,12 @@ class Outputs:
             return Counts()  # alerting has only just started
 
     def _partitions(self, topic: Topic) -> list[TopicPartition]:
-        return [
-            TopicPartition(self._settings.topic(topic), number)
-            for number in range(topic.partitions)
-        ]
+        return partitions_of(self._consumer, self._settings.topic(topic))
+
+
+def partitions_of(consumer: KafkaConsumer, name: str) -> list[TopicPartition]:
+    """Return the partitions that a topic has now; none if there is no such topic."""
+    return [TopicPartition(name, number) for number in consumer.partitions_for_topic(name) or ()]
 
 
 def _is_alert(record: SourceRecord) -> bool:

@@ -28,6 +28,10 @@ class AlertsConsumer:
     def assign(self, parts: list[TopicPartition]) -> None:
         """Take the partitions that the reader asks for."""
 
+    def partitions_for_topic(self, _: str) -> set[int] | None:
+        """Return the numbers of a topic's partitions."""
+        return {0}
+
     def assignment(self) -> set[TopicPartition]:
         """Return the one partition."""
         return {PARTITION}
@@ -63,6 +67,31 @@ def test_alerts_that_alerting_has_logged_are_in_the_topic_as_it_was_read(
     assert reader.actual().alert_topic == []
     actual = reader.actual(up_to_date=True)
     assert (actual.alerts, actual.alert_topic) == ([FIRST], [(FIRST, 5)])
+
+
+def test_all_partitions_are_read_also_of_a_topic_that_has_more_than_the_contract(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assigned: list[TopicPartition] = []
+
+    class Consumer(AlertsConsumer):
+        """Somebody has added partitions to one topic, and deleted another one."""
+
+        def partitions_for_topic(self, name: str) -> set[int] | None:
+            return {ALERTS.name: set(range(6)), INCIDENTS.name: None}.get(name, {0})
+
+        def assign(self, parts: list[TopicPartition]) -> None:
+            assigned.extend(parts)
+
+    monkeypatch.setattr(outputs, "KafkaConsumer", Consumer)
+    Outputs(Settings(), tmp_path / "database")
+    numbers = {
+        topic: {part.partition for part in assigned if part.topic == topic.name}
+        for topic in outputs.READ_TOPICS
+    }
+    assert numbers.pop(ALERTS) == set(range(6))
+    assert numbers.pop(INCIDENTS) == set()
+    assert set(map(frozenset, numbers.values())) == {frozenset({0})}
 
 
 def test_what_is_no_alert_is_left_out_and_an_incident_has_its_last_record(

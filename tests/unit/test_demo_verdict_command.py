@@ -43,7 +43,8 @@ class Pipeline:
     """What a pipeline has written: its topics in memory, and the database of alerting."""
 
     folder: Path
-    topics: dict[str, list[tuple[bytes, bytes]]] = field(default_factory=dict)
+    topics: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    """Key, value and headers of their records."""
 
     def __post_init__(self) -> None:
         """Write all that the truth expects."""
@@ -81,9 +82,9 @@ class Pipeline:
             for number, row in enumerate(rows):
                 self.write(topic, row, str(number))
 
-    def write(self, topic: Topic, row: Any, key: str = "key") -> None:
+    def write(self, topic: Topic, row: Any, key: str = "key", *headers: tuple[str, bytes]) -> None:
         """Append a record to a topic."""
-        record = (key.encode(), json.dumps(row).encode())
+        record = (key.encode(), json.dumps(row).encode(), *headers)
         self.topics.setdefault(topic.name, []).append(record)
 
     def execute(self, statement: str, *values: object) -> None:
@@ -103,13 +104,16 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
         def __init__(self, **_: Any) -> None:
             self._read: set[TopicPartition] = set()
 
+        def partitions_for_topic(self, _: str) -> set[int]:
+            return {0}
+
         def assign(self, parts: list[TopicPartition]) -> None:
-            self._parts = [part for part in parts if part.partition == 0]
+            self._parts = parts
 
         def assignment(self) -> list[TopicPartition]:
             return self._parts
 
-        def _records(self, part: TopicPartition) -> list[tuple[bytes, bytes]]:
+        def _records(self, part: TopicPartition) -> list[tuple[Any, ...]]:
             return made.topics.get(NAMES[part.topic].name, [])
 
         def end_offsets(self, parts: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -123,8 +127,15 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
             self._read.update(unread)
             return {
                 part: [
-                    SimpleNamespace(partition=0, offset=at, timestamp=T0_MS, key=key, value=value)
-                    for at, (key, value) in enumerate(self._records(part))
+                    SimpleNamespace(
+                        partition=0,
+                        offset=at,
+                        timestamp=T0_MS,
+                        key=key,
+                        value=value,
+                        headers=headers,
+                    )
+                    for at, (key, value, *headers) in enumerate(self._records(part))
                 ]
                 for part in unread
             }
@@ -150,6 +161,16 @@ def judge(pipeline: Pipeline, *options: str) -> tuple[int, list[str]]:
 
 
 def test_outputs_that_are_all_right_pass(pipeline: Pipeline) -> None:
+    status, lines = judge(pipeline)
+    assert (status, lines[-1]) == (0, "All outputs match the truth: 0 missing, 0 wrong.")
+
+
+def test_closed_windows_are_those_with_the_header(pipeline: Pipeline) -> None:
+    closed = dict(pipeline.truth.windows[0])
+    pipeline.truth = replace(pipeline.truth, closed_windows=[closed])
+    status, lines = judge(pipeline)
+    assert (status, lines[-1]) == (1, "FAILED in closed windows: 1 missing, 0 wrong.")
+    pipeline.write(RACK_TEMPERATURE, closed, "0", ("window-state", b"closed"))
     status, lines = judge(pipeline)
     assert (status, lines[-1]) == (0, "All outputs match the truth: 0 missing, 0 wrong.")
 
