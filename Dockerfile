@@ -29,7 +29,7 @@ RUN python -m venv /opt/venv \
 FROM packages AS connector
 WORKDIR /src
 COPY jars jars
-COPY events/__init__.py events/catalog.py events/cli.py events/records.py events/settings.py events/topics.py events/
+COPY events/__init__.py events/catalog.py events/cli.py events/records.py events/settings.py events/start.py events/topics.py events/
 RUN RACKSTREAM_JARS=/opt/rackstream/jars python -m jars fetch spark
 
 # Spark's classes as the JVM maps them into memory, shared by all containers: a start takes half the processor time

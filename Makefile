@@ -99,8 +99,8 @@ up-brokers: ## Start it on three brokers with three replicas of each record
 verdict: ## Stop the producers of the containers, and compare all outputs with what they sent
 	@COMPOSE="$(COMPOSE)" THREE_BROKERS="$(ON_THREE_BROKERS)" sh deploy/verdict.sh
 
-monitoring: ## Start it with Prometheus, Alertmanager and Grafana, which watch it
-	@COMPOSE="$(COMPOSE) --profile monitoring" sh deploy/up.sh
+monitoring: ## Add Prometheus, Alertmanager and Grafana, which watch it; start it if need be
+	@COMPOSE="$(COMPOSE)" sh deploy/monitoring.sh
 	@echo "Grafana: http://$$($(COMPOSE) --profile monitoring port grafana 3000)." \
 		"Prometheus: http://$$($(COMPOSE) --profile monitoring port prometheus 9090)."
 

@@ -81,11 +81,9 @@ def test_a_verdict_without_containers_stops_nothing(tmp_path: Path) -> None:
         ("", "up", ""),
         (SINGLE, "up", ""),
         (SINGLE, "up-brokers", "up"),
-        (SINGLE, "", ""),
         (CLUSTER, "up-cluster", ""),
         (CLUSTER, "up", "up-cluster"),
         (BROKERS, "up-cluster", "up-brokers"),
-        (BROKERS, "", "up-brokers"),
     ],
 )
 def test_containers_of_another_form_are_removed_before_the_start(
@@ -104,3 +102,14 @@ def test_containers_of_another_form_are_removed_before_the_start(
         assert "Stopping" not in said
         assert downs == []
     assert any("logs --no-log-prefix --since 20" in call for call in calls)
+
+
+@pytest.mark.parametrize("made", ["", SINGLE, CLUSTER, BROKERS])
+def test_monitoring_is_added_to_the_containers_that_were_made(tmp_path: Path, made: str) -> None:
+    result, said, calls = run_script(tmp_path, "monitoring", made)
+    assert result == 0, said
+    (up,) = [call.strip() for call in calls if " up --detach" in call]
+    wanted = "--profile monitoring up --detach --wait "
+    added = wanted + "--no-deps prometheus alertmanager grafana"
+    assert up == (added if made in (CLUSTER, BROKERS) else f"{wanted}--remove-orphans")
+    assert [call for call in calls if " down" in call] == []
