@@ -113,9 +113,8 @@ class Signals:
         if number == signal.SIGINT and self.producing and not self.asked_to_finish:
             self.asked_to_finish = True
             return
-        self.ignoring = (
-            True  # once is enough: what follows is cleaning up, which is bounded in time
-        )
+        # One is enough: what follows is cleaning up, which is bounded in time.
+        self.ignoring = True
         self.received = number
         raise Interrupted(number)
 

@@ -141,7 +141,7 @@ class AlertCommand(Struct, kw_only=True, omit_defaults=True):
     severity: Severity | None = None
 
 
-class InventoryRack(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=False):
+class InventoryRack(Struct, kw_only=True, omit_defaults=True):
     """One line of the inventory: a rack, its site and type, its threshold and its rate."""
 
     rack_id: Id

@@ -68,7 +68,7 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
     deadlines = WindowDeadlines(settings)
     latencies, duplicates = latencies_of(raw, deadlines)
     counted = [row for row in latencies if begin_ms <= row[1] < end_ms]
-    series, lag_source = _lag(point, raw, latencies)
+    series = _lag(point, raw, latencies)
     during = lag.between(series, begin_ms / 1000, end_ms / 1000 + 1)
     seconds = (end_ms - begin_ms) / 1000
     batches = {name: raw.batches[name] for name in settings.main_queries if name in raw.batches}
@@ -121,7 +121,6 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
         duplicates=duplicates,
         lag_max=max((records for _, records in during), default=None),
         lag_slope=lag.slope(during),
-        lag_source=lag_source,
         late_per_s=None if settings.count else spark_batches.late_records_per_s(warm, seconds),
         schedule_lag=schedule_lag,
         max_schedule_lag_ms=raw.summary["max_schedule_lag_ms"],
@@ -257,12 +256,12 @@ def _findings(
     )
 
 
-def _lag(point: Point, raw: RawData, latencies: Sequence[Latency]) -> tuple[Series, str]:
+def _lag(point: Point, raw: RawData, latencies: Sequence[Latency]) -> Series:
     batches = [rows for name in point.settings.main_queries if (rows := raw.batches.get(name))]
     if point.settings.trigger != "real-time" and batches and len(point.settings.main_queries) == 1:
-        return lag.batch_lag(batches[0], raw.topic_sizes), "offsets at the ends of batches"
+        return lag.batch_lag(batches[0], raw.topic_sizes)
     seen = [(seen_ms / 1000, float(seen_ms - due)) for _, due, _, seen_ms in latencies]
-    return lag.output_lag(seen, point.rate), "latency of outputs times rate"
+    return lag.output_lag(seen, point.rate)
 
 
 def decode(outputs: Sequence[Output]) -> list[Mapping[str, Any]]:

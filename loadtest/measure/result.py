@@ -64,7 +64,6 @@ class PointResult(Struct, kw_only=True, frozen=True):
     lag_max: float | None = None
     lag_slope: float | None = None
     """Growth of the lag, in records per second."""
-    lag_source: str = ""
     late_per_s: float | None = None
     """Records that were dropped as late; a catch-up has no rate of them."""
     schedule_lag: Percentiles | None = None

@@ -19,7 +19,7 @@ class RestartBudget:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._restarts: deque[float] = deque()
-        self._failures_in_a_row = 0
+        self._consecutive_failures = 0
 
     def next_delay_s(self, now_s: float, *, had_worked: bool) -> float | None:
         """Return how long to wait before the query is started again; None if it must not be.
@@ -32,7 +32,7 @@ class RestartBudget:
         if len(self._restarts) >= self._limit:
             return None
         self._restarts.append(now_s)
-        self._failures_in_a_row = 1 if had_worked else self._failures_in_a_row + 1
-        if self._failures_in_a_row == 1:
+        self._consecutive_failures = 1 if had_worked else self._consecutive_failures + 1
+        if self._consecutive_failures == 1:
             return 0.0
-        return min(_FIRST_DELAY_S * 2.0 ** (self._failures_in_a_row - 2), _LONGEST_DELAY_S)
+        return min(_FIRST_DELAY_S * 2.0 ** (self._consecutive_failures - 2), _LONGEST_DELAY_S)
