@@ -1,6 +1,7 @@
 """The command `verdict`: judge a pipeline that runs elsewhere, such as in containers."""
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +34,26 @@ LAST_READS = 3
 ARCHIVE_POLL_S = 1.0
 """An archive is read so often: it lists all its files each time."""
 
+PROGRESS_S = 10.0
+"""How often it is said what is still missing."""
+
 app = typer.Typer()
+
+
+class Progress:
+    """Says from time to time what is still missing."""
+
+    def __init__(self) -> None:
+        self._next_at = time.monotonic() + PROGRESS_S
+
+    def report(self, comparisons: Mapping[str, Comparison]) -> None:
+        """Take the latest comparisons by name."""
+        if time.monotonic() < self._next_at:
+            return
+        self._next_at = time.monotonic() + PROGRESS_S
+        counts = {name: len(each.missing) for name, each in comparisons.items() if each.missing}
+        missing = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        typer.echo(f"verdict: still missing: {missing or 'nothing'} ...", err=True)
 
 
 @app.command("verdict")
@@ -129,8 +149,9 @@ def _wait_for_archive(check: ArchiveCheck, wait_s: float) -> Comparison:
 
     Raises `UserFacingError` when after that time a file that the archive lists is not there.
     """
-    compared, changed_at = None, time.monotonic()
+    compared, changed_at, progress = None, time.monotonic(), Progress()
     while True:
+        began = time.monotonic()
         try:
             latest = check.compare()
         except FileNotFoundError as error:
@@ -143,19 +164,23 @@ def _wait_for_archive(check: ArchiveCheck, wait_s: float) -> Comparison:
             compared = latest
             if compared.passed or time.monotonic() - changed_at >= wait_s:
                 return compared
-        time.sleep(ARCHIVE_POLL_S)
+            progress.report({"archived records": compared})
+        time.sleep(max(ARCHIVE_POLL_S, PAUSE_FACTOR * (time.monotonic() - began)))
 
 
 def _wait_for(outputs: Outputs, truth: Truth, wait_s: float) -> None:
     """Return when all outputs are there, or when nothing has come for so long."""
     began = next_comparison_at = time.monotonic()
+    progress = Progress()
     while True:
         outputs.poll(POLL_S)
         now = time.monotonic()
         quiet_s = now - max(began, outputs.latest_record_at)
         if quiet_s >= QUIET_S and now >= next_comparison_at:
-            if compare_outputs(truth, outputs.actual()).passed:
+            verdict = compare_outputs(truth, outputs.actual())
+            if verdict.passed:
                 return
+            progress.report(verdict.by_name)
             # That of many hours takes seconds, and the jobs need the processor for what is missing.
             next_comparison_at = now + PAUSE_FACTOR * (time.monotonic() - now)
         if quiet_s >= max(wait_s, QUIET_S):

@@ -45,6 +45,8 @@ class Pipeline:
     folder: Path
     topics: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     """Key, value and headers of their records."""
+    said: str = ""
+    """What the last verdict has printed to the standard error."""
 
     def __post_init__(self) -> None:
         """Write all that the truth expects."""
@@ -157,6 +159,7 @@ def judge(pipeline: Pipeline, *options: str) -> tuple[int, list[str]]:
     files = (f"--database={pipeline.database}", f"--inventory={pipeline.inventory}", "--ledger=x")
     result = CliRunner().invoke(verdict_command.app, [*files, "--wait=0", *options])
     assert isinstance(result.exception, SystemExit | None), result.exception
+    pipeline.said = result.stderr
     return result.exit_code, result.stdout.splitlines()
 
 
@@ -173,6 +176,19 @@ def test_closed_windows_are_those_with_the_header(pipeline: Pipeline) -> None:
     pipeline.write(RACK_TEMPERATURE, closed, "0", ("window-state", b"closed"))
     status, lines = judge(pipeline)
     assert (status, lines[-1]) == (0, "All outputs match the truth: 0 missing, 0 wrong.")
+
+
+def test_what_is_still_missing_is_said_while_it_is_waited_for(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict_command, "PROGRESS_S", 0.0)
+    late = pipeline.topics.pop(RACK_TEMPERATURE.name)
+    status, lines = judge(pipeline)
+    assert (status, lines[-1]) == (1, "FAILED in rack-temperature windows: 1 missing, 0 wrong.")
+    assert "verdict: still missing: rack-temperature windows 1 ...\n" in pipeline.said
+    pipeline.topics[RACK_TEMPERATURE.name] = late
+    assert judge(pipeline)[0] == 0
+    assert "still missing" not in pipeline.said
 
 
 def test_an_incident_that_comes_after_its_alert_was_read_is_not_missing(
