@@ -49,8 +49,8 @@ FROM base
 RUN useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin rackstream \
  && install --directory --owner=rackstream --group=rackstream \
       /var/lib/rackstream/alerting /var/lib/rackstream/archive /var/lib/rackstream/checkpoints \
-      /var/lib/rackstream/ledger /var/lib/rackstream/load /var/lib/rackstream/status \
-      /var/lib/rackstream/world
+      /var/lib/rackstream/ledger /var/lib/rackstream/load /var/lib/rackstream/spark-master \
+      /var/lib/rackstream/status /var/lib/rackstream/world
 COPY --from=packages /opt/venv /opt/venv
 COPY --from=classes /opt/rackstream/jars /opt/rackstream/jars
 COPY alerting /opt/rackstream/app/alerting

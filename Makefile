@@ -104,7 +104,7 @@ monitoring: ## Add Prometheus, Alertmanager and Grafana, which watch it; start i
 	@echo "Grafana: http://$$($(COMPOSE) --profile monitoring port grafana 3000)." \
 		"Prometheus: http://$$($(COMPOSE) --profile monitoring port prometheus 9090)."
 
-failover: setup ## Kill a Spark worker and a broker under load, and count lost alerts
+failover: setup ## Kill the Spark master, a worker and a broker under load; count lost alerts
 	REQUIRE_DOCKER=1 FAILOVER_SECONDS=60 $(PY) -m pytest -s \
 		tests/containers/test_failover.py tests/containers/failover_of_all_jobs.py
 

@@ -1,4 +1,4 @@
-"""What do all jobs lose when a Spark worker, or one of three brokers, dies? Nothing may be.
+"""What do all jobs lose when the master, a worker or one of three brokers dies? Nothing may be.
 
 `make failover` runs this file; no tier of the tests does, as it takes a quarter of an hour. The
 demo's faults are sent at 300 events a second and more, beside the clickstream.
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(1500)
 RATE = 300
 DUE_AFTER_THE_KILL = 100
 REPLACED_BY_THE_CLUSTER = ("real-time", "micro-batch", "closed-windows")
-WORKER, BROKER = "spark-worker-1", "kafka-1"
+WORKER, MASTER, BROKER = "spark-worker-1", "spark-master", "kafka-1"
 DRIVERS_OF_THE_CLUSTER = ("cluster-real-time", "cluster-micro-batch")
 FASTER = "tests/containers/failover_of_all_jobs.yml"
 
@@ -48,9 +48,10 @@ def assert_nothing_is_lost(stack: Stack, killed: str) -> None:
 
 
 @pytest.mark.profiles("cluster", also=FASTER)
-def test_all_jobs_lose_nothing_when_a_worker_dies(stack: Stack) -> None:
+@pytest.mark.parametrize("killed", [WORKER, MASTER])
+def test_all_jobs_lose_nothing_when_a_worker_or_the_master_dies(stack: Stack, killed: str) -> None:
     stack.up(without=REPLACED_BY_THE_CLUSTER)
-    assert_nothing_is_lost(stack, WORKER)
+    assert_nothing_is_lost(stack, killed)
 
 
 @pytest.mark.profiles("brokers", also=FASTER)

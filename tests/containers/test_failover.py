@@ -6,7 +6,8 @@ weak signal again and again.
 - `make failover` (FAILOVER_SECONDS) kills the worker and the broker in separate runs, and has at
   least 2,000 readings a second for 60 seconds after the kill.
 - The short form kills one after the other in one stack, where one rule runs in Real-time Mode and
-  one in micro-batches. It sends less, for the stack leaves two cores nothing to spare.
+  one in micro-batches: the worker together with the master. It sends less, for the stack leaves two
+  cores nothing to spare.
 """
 
 import os
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.timeout(1200)]
 SECONDS = int(os.environ.get("FAILOVER_SECONDS", "10"))
 LONG = SECONDS >= 60
 RATE, DUE_AFTER_THE_KILL, PATIENCE_S = (2000, 100, 120) if LONG else (300, 5, 300)
-WORKER, BROKER = "spark-worker-1", "kafka-1"
+WORKER, MASTER, BROKER = "spark-worker-1", "spark-master", "kafka-1"
 SEPARATE_RUNS = [
     pytest.param((WORKER,), marks=pytest.mark.profiles("cluster", "load")),
     pytest.param((BROKER,), marks=pytest.mark.profiles("brokers", "load")),
@@ -84,7 +85,7 @@ def test_what_is_killed_under_load_loses_nothing(
     killed_ms = now_ms()
     if WORKER in killed:
         assert len(stack.applications_on(WORKER)) == len(jobs), "each job loses an executor"
-        stack.kill(WORKER)
+        stack.kill(*([WORKER] if LONG else [MASTER, WORKER]))
         await_alerts_after(stack, now_ms())
     if BROKER in killed:
         killed_ms = now_ms()
