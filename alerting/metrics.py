@@ -13,7 +13,8 @@ from alerting.decoding import NewAlert
 from alerting.incidents.repository import count_open_incidents
 from alerting.notifications.delivery import AttemptResult
 from alerting.notifications.outbox import count_waiting
-from alerting.status import AlertingStatus, problems
+from events.alerting_health import problems
+from events.alerting_status import AlertingStatus
 from events.catalog import RULES
 from events.metrics import StatusCollector, StatusMetric, program_metrics, single, timestamp_s
 from events.times import to_ms

@@ -20,9 +20,10 @@ from alerting.incidents.state import NotificationTiming
 from alerting.metrics import AlertingMetrics
 from alerting.notifications.delivery import DeliveryThreads, RetryPolicy
 from alerting.notifications.notice import title
-from alerting.status import PROGRAM, StatusRecorder
+from alerting.status import StatusRecorder
 from alerting.store import Store, read_counts
 from events import cli, settings, topics
+from events.alerting_status import PROGRAM
 from events.durations import duration_option
 from events.metrics import MetricsPort, serve_metrics
 from events.status_file import StatusWriter, own_file

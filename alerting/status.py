@@ -1,43 +1,10 @@
-"""The status of an alerting process, and whether it is healthy.
-
-Health checks run every few seconds, so this module imports little.
-"""
+"""Collect the status of an alerting process while it runs."""
 
 from pathlib import Path
 
-from events.status_file import (
-    BrokerStatus,
-    Process,
-    ProgramStatus,
-    age_s,
-    duration,
-    process_problems,
-    remove_superseded,
-)
+from events.alerting_status import PROGRAM, AlertingStatus
+from events.status_file import BrokerStatus, Process, remove_superseded
 from events.times import now_ms, to_text
-
-PROGRAM = "alerting"
-MAX_CYCLE_S = 60.0
-"""A cycle of the main loop ends sooner, even when every request to the broker times out."""
-MAX_UNPUBLISHED_S = 60.0
-"""How long a change may wait for its publication to the topic `incidents`."""
-
-
-class AlertingStatus(ProgramStatus, kw_only=True):
-    """What the status file of an alerting process holds, besides what every program's does.
-
-    - `database`: the path of its database.
-    - `last_cycle_time`: when the main loop last began to look for records.
-    - `unpublished_since`: since when some incidents wait for their publication, or None.
-    - `alerts`, `repeats`, `malformed`: the records read since the process started.
-    """
-
-    database: str
-    last_cycle_time: str
-    unpublished_since: str | None = None
-    alerts: int = 0
-    repeats: int = 0
-    malformed: int = 0
 
 
 class StatusRecorder:
@@ -93,25 +60,3 @@ class StatusRecorder:
         remove_superseded(
             home, PROGRAM, AlertingStatus, lambda status: status.database == self._database
         )
-
-
-def problems(status: AlertingStatus, at_ms: int) -> list[str]:
-    """Return what is wrong with an alerting process, as sentences; none when it is healthy."""
-    found = process_problems(status, at_ms)
-    if found:
-        return found
-    process = f"process {status.pid}"
-    cycle_s = age_s(status.last_cycle_time, at_ms)
-    if cycle_s > MAX_CYCLE_S:
-        return [
-            f"{process} has read no records for {duration(cycle_s)}: see whether the reader of "
-            "its standard output is paused, or start it again."
-        ]
-    if status.unpublished_since is not None:
-        unpublished_s = age_s(status.unpublished_since, at_ms)
-        if unpublished_s > MAX_UNPUBLISHED_S:
-            return [
-                f"{process} could not publish incidents for {duration(unpublished_s)}: its "
-                "messages say why."
-            ]
-    return []

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from alerting.status import PROGRAM, AlertingStatus, problems
+from events.alerting_health import problems
+from events.alerting_status import PROGRAM, AlertingStatus
 from events.cli import UserFacingError
 from events.status_file import find_home, find_statuses, require_healthy
 from events.times import now_ms

@@ -1,21 +1,17 @@
 """Describe the drivers, their queries and alerting, by the status files that they write."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from dashboard.page_records import AlertingView, DriverView, QueryView
+from events import alerting_health, alerting_status
+from events.alerting_status import AlertingStatus
 from events.driver_health import query_problem
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
-from events.status_file import (
-    FORGOTTEN_AFTER_S,
-    ProgramStatus,
-    age_s,
-    find_statuses,
-    process_problems,
-)
+from events.status_file import FORGOTTEN_AFTER_S, age_s, find_statuses, process_problems
 from events.times import to_ms
 
-ALERTING = "alerting"
 MAX_DRIVERS = 20
 MAX_ERROR_CHARACTERS = 500
 
@@ -39,27 +35,26 @@ def read_drivers(
 
 
 def read_alerting(home: Path, topic_prefix: str, now_ms: int) -> AlertingView | None:
-    """Return whether alerting runs for these topics; None if no status of it is found.
+    """Return whether alerting works for these topics; None if no status of it is found.
 
-    Of several processes one that runs is enough, as each publishes all incidents.
+    Of several processes one that works is enough, as each publishes all incidents.
     """
     found = list[AlertingView]()
-    for status in find_statuses(home, ALERTING, ProgramStatus).statuses:
+    for status in find_statuses(home, alerting_status.PROGRAM, AlertingStatus).statuses:
         if status.topic_prefix == topic_prefix:
             with suppress(ValueError, OverflowError):
-                error = _first_problem(status, now_ms)
-                written_ms = to_ms(status.written_time)
-                found.append(AlertingView(running=not error, as_of_ms=written_ms, error=error))
-    return max(found, key=lambda one: (one.running, one.as_of_ms), default=None)
+                error = _first(alerting_health.problems(status, now_ms))
+                as_of_ms = to_ms(alerting_health.incidents_as_of(status))
+                found.append(AlertingView(healthy=not error, as_of_ms=as_of_ms, error=error))
+    return max(found, key=lambda one: (one.healthy, one.as_of_ms), default=None)
 
 
-def _first_problem(status: ProgramStatus, now_ms: int) -> str | None:
-    problems = process_problems(status, now_ms)
+def _first(problems: Sequence[str]) -> str | None:
     return problems[0][:MAX_ERROR_CHARACTERS] if problems else None
 
 
 def _driver_view(status: DriverStatus, now_ms: int) -> DriverView:
-    error = _first_problem(status, now_ms)
+    error = _first(process_problems(status, now_ms))
     return DriverView(
         host=status.host,
         pid=status.pid,

@@ -124,13 +124,13 @@ class DriverView(Struct, kw_only=True):
 
 
 class AlertingView(Struct, kw_only=True):
-    """Whether alerting runs, which incidents depend on.
+    """Whether alerting works, which incidents depend on.
 
-    `as_of_ms` is when it last wrote its status, null if it was never seen; `error` is why it does
-    not run.
+    `as_of_ms` is up to when it has published all incidents, null if it was never seen; `error` is
+    why it does not work.
     """
 
-    running: bool
+    healthy: bool
     as_of_ms: int | None
     error: str | None
 

@@ -74,7 +74,7 @@ class Pipeline:
         """
         if found is None and (self._alerting is not None or self._drivers):
             as_of_ms = self._alerting.as_of_ms if self._alerting else None
-            found = AlertingView(running=False, as_of_ms=as_of_ms, error=NO_ALERTING)
+            found = AlertingView(healthy=False, as_of_ms=as_of_ms, error=NO_ALERTING)
         self._alerting = found
 
     def view(self, now_ms: int) -> PipelineView:

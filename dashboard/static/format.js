@@ -193,10 +193,10 @@ const RULE_WORDS = {
   'site-outage': 'outage',
 };
 
-/** Return what to say while alerting is not running; it last wrote its status at `as_of_ms`. */
-export function stoppedAlertingText({ as_of_ms: ms }) {
+/** Return what to say while alerting does not work; it has published all up to `as_of_ms`. */
+export function faultyAlertingText({ as_of_ms: ms }) {
   const asOf = toMs(ms) === null ? '' : ` The incidents are as of ${clock(ms)}.`;
-  return `Alerting is not running.${asOf} Newer incidents are missing.`;
+  return `Alerting is not working.${asOf} Newer incidents are missing.`;
 }
 
 /** Return what a rule says of a rack, in a word; without one, the rule. */

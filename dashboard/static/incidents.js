@@ -3,7 +3,7 @@
 import { noticeOf, sendCommand } from './commands.js';
 import { byId, el, keepFocus, setAttribute, setShown, setText, syncList } from './dom.js';
 import {
-  count, duration, idElement, plural, ruleName, setTime, stoppedAlertingText, toMs, visible,
+  count, duration, faultyAlertingText, idElement, plural, ruleName, setTime, toMs, visible,
 } from './format.js';
 import { incidentKey, isOpen } from './store.js';
 
@@ -61,7 +61,7 @@ export function updateIncidents(changes) {
   const all = [...store.incidents.values()];
   const open = all.filter(isOpen);
   showCounts(open.length, all.length - open.length);
-  showStopped();
+  showFaultyAlerting();
   const isHeld = performance.now() - lastPointerMove < HOLD_MS;
   const list = byId('incidents-list');
   const chosen = (shownStatus === 'open' ? open : all.filter((incident) => !isOpen(incident)))
@@ -84,15 +84,15 @@ export function updateIncidents(changes) {
 
 function emptyText() {
   if (shownStatus !== 'open') return 'No incident was resolved in the last 24 hours.';
-  return store.stoppedAlerting() ? 'No open incident was known then.'
+  return store.faultyAlerting() ? 'No open incident was known then.'
     : 'No open incident. All racks are normal as far as the rules know.';
 }
 
-/** Say above the list that alerting is not running. */
-function showStopped() {
-  const stopped = store.stoppedAlerting();
-  setShown(byId('incidents-stopped'), Boolean(stopped));
-  if (stopped) setText(byId('incidents-stopped'), stoppedAlertingText(stopped));
+/** Say above the list that alerting is not working. */
+function showFaultyAlerting() {
+  const alerting = store.faultyAlerting();
+  setShown(byId('incidents-outdated'), Boolean(alerting));
+  if (alerting) setText(byId('incidents-outdated'), faultyAlertingText(alerting));
 }
 
 const keyOf = ({ rule, subject }) => incidentKey(rule, subject);

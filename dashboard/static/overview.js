@@ -2,7 +2,7 @@
 
 import { byId, setAttribute, setShown, setText, showFigure } from './dom.js';
 import {
-  celsius, clock, count, decimal, duration, latencyText, setId, stoppedAlertingText,
+  celsius, clock, count, decimal, duration, faultyAlertingText, latencyText, setId,
 } from './format.js';
 import { isOpen } from './store.js';
 
@@ -66,7 +66,7 @@ function showBanner() {
 /** Return what to say of what is away, and what to say when it is back; null if nothing is. */
 function whatIsAway() {
   const { broker } = store.sections;
-  const alerting = store.stoppedAlerting();
+  const alerting = store.faultyAlerting();
   const age = performance.now() - store.lastMessageAt;
   const live = 'The connection is back. The page is live again.';
   if (!connected && !store.received && performance.now() > STALE_AFTER_MS) {
@@ -81,7 +81,7 @@ function whatIsAway() {
     return [`The Kafka broker has not answered since ${clock(broker.since_ms)}. The page shows the `
       + 'last known state and continues by itself when the broker is back.', live];
   }
-  return alerting ? [stoppedAlertingText(alerting), 'Alerting is running again.'] : null;
+  return alerting ? [faultyAlertingText(alerting), 'Alerting is working again.'] : null;
 }
 
 function showRacks() {
@@ -125,8 +125,8 @@ function showIncidents() {
     : `${count(firing)} firing${critical > 0 ? `, ${count(critical)} critical` : ''}`);
 }
 
-/** Return what to say where no incident is open; without alerting nobody knows. */
-const whenNone = (text) => (store.stoppedAlerting() ? 'alerting is not running' : text);
+/** Return what to say where no incident is open; unless alerting works, nobody knows. */
+const whenNone = (text) => (store.faultyAlerting() ? 'alerting is not working' : text);
 
 const perSecond = (rate) => (Number.isFinite(rate) ? `${count(rate)}/s` : '–');
 

@@ -81,10 +81,10 @@ function showProblems({ drivers = [], queries: list = [] }) {
   const sentences = drivers.filter((driver) => !driver.healthy).map((driver) => visible(
     driver.error ?? `The driver with process id ${driver.pid} on ${driver.host} is not healthy.`));
   sentences.push(...list.filter((query) => query.stuck).map((query) => visible(query.error)));
-  const alerting = store.stoppedAlerting();
+  const alerting = store.faultyAlerting();
   if (alerting) {
     const [first = '', ...rest] = alerting.error ?? '';
-    sentences.push(visible(`Alerting is not running. ${first.toUpperCase()}${rest.join('')}`));
+    sentences.push(visible(`Alerting is not working. ${first.toUpperCase()}${rest.join('')}`));
   }
   if (missing.length > 0) {
     sentences.push(`The broker has no topic ${missing.join(', ')}. Create the topics by `

@@ -84,10 +84,10 @@ export class Store {
     return this.readingAge(rack) > RACK_STALE_MS;
   }
 
-  /** Return what is known of alerting while it is not running, else null. */
-  stoppedAlerting() {
+  /** Return what is known of alerting while it does not work, else null. */
+  faultyAlerting() {
     const alerting = this.sections.pipeline?.alerting;
-    return alerting?.running === false ? alerting : null;
+    return alerting?.healthy === false ? alerting : null;
   }
 
   /** Return the open incidents of a subject. */

@@ -513,17 +513,17 @@ def test_the_end_of_a_name_is_shown_where_the_whole_has_no_room(page: Page) -> N
 
 
 def test_without_alerting_the_page_says_so_and_calls_nothing_normal(site: Site, page: Page) -> None:
-    banner, above = page.locator("#banner"), page.locator("#incidents-stopped")
+    banner, above = page.locator("#banner"), page.locator("#incidents-outdated")
     when_none = page.locator("#incidents-empty")
     expect(when_none).to_contain_text("All racks are normal")
     expect(above).to_be_hidden()
     site.stop_alerting()
-    expect(banner).to_contain_text("Alerting is not running. The incidents are as of")
-    expect(above).to_contain_text("Alerting is not running. The incidents are as of")
+    expect(banner).to_contain_text("Alerting is not working. The incidents are as of")
+    expect(above).to_contain_text("Alerting is not working. The incidents are as of")
     expect(when_none).not_to_contain_text("normal")
-    expect(page.locator("#problems")).to_contain_text("Alerting is not running.")
+    expect(page.locator("#problems")).to_contain_text("Alerting is not working.")
     site.start_alerting()
-    expect(banner).to_have_text("Alerting is running again.")  # which it says for 5 s
+    expect(banner).to_have_text("Alerting is working again.")  # which it says for 5 s
     expect(above).to_be_hidden()
     expect(when_none).to_contain_text("All racks are normal")
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from alerting.status import PROGRAM, AlertingStatus, StatusRecorder, problems
+from alerting.status import StatusRecorder
+from events.alerting_health import problems
+from events.alerting_status import PROGRAM, AlertingStatus
 from events.status_file import own_file, write_status
 from events.times import now_ms, to_ms, to_text
 from tests.support import run

@@ -6,16 +6,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alerting.status import PROGRAM as PROGRAM_OF_ALERTING
-from dashboard.drivers import ALERTING, read_alerting, read_drivers
+from dashboard.drivers import read_alerting, read_drivers
 from dashboard.page_records import AlertingView, DriverView
 from dashboard.pipeline import LATENCY_MS, NO_ALERTING, RATE_POINTS, Pipeline
+from events import alerting_status
+from events.alerting_status import AlertingStatus
 from events.driver_status import PROGRAM
 from events.status_file import (
     FOLDER_VARIABLE,
     BrokerStatus,
     Process,
-    ProgramStatus,
     status_folder,
     write_status,
 )
@@ -24,12 +24,14 @@ from tests.builders import START, T0
 from tests.driver_statuses import driver, query
 
 
-def alerting(pid: int = 1, **changes: object) -> ProgramStatus:
+def alerting(pid: int = 1, **changes: object) -> AlertingStatus:
     """Return the status of an alerting process on another host."""
-    header = Process(ALERTING, "", START).header() | {"host": "elsewhere", "written_time": START}
-    return ProgramStatus(
-        **header | {"pid": pid} | changes,
+    header = Process(alerting_status.PROGRAM, "", START).header() | {"host": "elsewhere"}
+    fields = {"written_time": START, "last_cycle_time": START, "pid": pid}
+    return AlertingStatus(
+        **header | fields | changes,
         broker=BrokerStatus(servers="broker:9092", reachable=True, since=START),
+        database="alerting.sqlite3",
     )
 
 
@@ -153,33 +155,53 @@ def test_an_impossible_status_hides_no_other(tmp_path: Path, changes: dict[str, 
     )
 
 
-def test_alerting_runs_while_one_of_its_processes_does(tmp_path: Path) -> None:
-    assert ALERTING == PROGRAM_OF_ALERTING
+def test_alerting_works_while_one_of_its_processes_does(tmp_path: Path) -> None:
     assert read_alerting(tmp_path, "", T0) is None
     folder = status_folder(tmp_path)
     write_status(folder / "alerting-a-1.json", alerting(1))
     write_status(folder / "alerting-a-2.json", alerting(2, error="the disk is full."))
     write_status(folder / "alerting-a-3.json", alerting(3, topic_prefix="other-"))
     write_status(folder / "alerting-a-4.json", alerting(4, written_time="2026-02-30T00:00:00Z"))
-    runs = AlertingView(running=True, as_of_ms=T0, error=None)
-    assert read_alerting(tmp_path, "", T0 + 1000) == runs
+    works = AlertingView(healthy=True, as_of_ms=T0, error=None)
+    assert read_alerting(tmp_path, "", T0 + 1000) == works
     hangs = read_alerting(tmp_path, "", T0 + 60_000)
     assert hangs is not None
-    assert (hangs.running, hangs.as_of_ms, bool(hangs.error)) == (False, T0, True)
+    assert (hangs.healthy, hangs.as_of_ms, bool(hangs.error)) == (False, T0, True)
     (folder / "alerting-a-1.json").unlink()
-    ended = AlertingView(running=False, as_of_ms=T0, error="process 2 has ended: the disk is full.")
+    ended = AlertingView(healthy=False, as_of_ms=T0, error="process 2 has ended: the disk is full.")
     assert read_alerting(tmp_path, "", T0) == ended
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"last_cycle_time": START}, "process 1 has read no records for 90 s"),
+        ({"unpublished_since": START}, "process 1 could not publish incidents for 90 s"),
+    ],
+)
+def test_alerting_that_runs_but_publishes_no_incidents_does_not_work(
+    tmp_path: Path, changes: dict[str, str], problem: str
+) -> None:
+    at_ms = T0 + 90_000
+    now = to_text(at_ms)
+    changes = {"written_time": now, "last_cycle_time": now} | changes
+    status = alerting(1, **changes)
+    write_status(status_folder(tmp_path) / "alerting-a-1.json", status)
+    found = read_alerting(tmp_path, "", at_ms)
+    assert found is not None and found.error is not None
+    assert (found.healthy, found.as_of_ms) == (False, T0), "the incidents are as of then"
+    assert found.error.startswith(problem)
 
 
 def test_alerting_without_a_status_does_not_run_where_it_would_have_one() -> None:
     pipeline = Pipeline()
     pipeline.set_alerting(None)
     assert pipeline.view(T0).alerting is None, "nothing is known"
-    runs = AlertingView(running=True, as_of_ms=T0, error=None)
-    pipeline.set_alerting(runs)
-    assert pipeline.view(T0).alerting == runs
+    works = AlertingView(healthy=True, as_of_ms=T0, error=None)
+    pipeline.set_alerting(works)
+    assert pipeline.view(T0).alerting == works
     pipeline.set_alerting(None)
-    ended = AlertingView(running=False, as_of_ms=T0, error=NO_ALERTING)
+    ended = AlertingView(healthy=False, as_of_ms=T0, error=NO_ALERTING)
     assert pipeline.view(T0).alerting == ended
     pipeline = Pipeline()
     pipeline.set_queries([driver_view()], [])

@@ -1,0 +1,25 @@
+"""The status of an alerting process: what `alerting run` writes, and everything else reads.
+
+Health checks run every few seconds, so this module imports little.
+"""
+
+from events.status_file import ProgramStatus
+
+PROGRAM = "alerting"
+
+
+class AlertingStatus(ProgramStatus, kw_only=True):
+    """What the status file of an alerting process holds, besides what every program's does.
+
+    - `database`: the path of its database.
+    - `last_cycle_time`: when the main loop last began to look for records.
+    - `unpublished_since`: since when some incidents wait for their publication, or None.
+    - `alerts`, `repeats`, `malformed`: the records read since the process started.
+    """
+
+    database: str
+    last_cycle_time: str
+    unpublished_since: str | None = None
+    alerts: int = 0
+    repeats: int = 0
+    malformed: int = 0
