@@ -55,6 +55,14 @@ Batch = dict[Source, list[SourceRecord]]
 """The records of one poll, by topic."""
 
 
+class MissingTopicError(KafkaError):  # type: ignore[misc] # kafka-python publishes no types
+    """A topic that existed before is no longer on the broker."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(topic)
+        self.topic = topic
+
+
 def run(
     bootstrap: str,
     topics: Mapping[Source, str],
@@ -72,18 +80,18 @@ def run(
     """Log alerts until asked to stop, and return the counts of this run.
 
     With `idle_exit_s` the run also ends when it is at the end of the topics and no record has
-    arrived for that time. An unreachable broker is retried without a limit, or until `idle_exit_s`,
-    and `report` is called with the problem. Once the backlog has been read, `on_cycle` is called
-    about every half second, whether or not records arrive and the broker answers; it may write to
-    `written_topic`, which must exist. `on_alert` is called with each alert that has been logged.
-    `status` records whether all this works.
+    arrived for that time. An unreachable broker, or a topic that was deleted, is retried without a
+    limit, or until `idle_exit_s`, and `report` is called with the problem. Once the backlog has
+    been read, `on_cycle` is called about every half second, whether or not records arrive and the
+    broker answers; it may write to `written_topic`, which must exist. `on_alert` is called with
+    each alert that has been logged. `status` records whether all this works.
     """
     counts = Counts()
     status = status or StatusRecorder(bootstrap, "", store.path)
     stop = stop or StopRequest()
     with closing(TopicReader(bootstrap, topics, written_topic, store, report)) as reader:
         last_record = time.monotonic()
-        outage = _BrokerOutage(bootstrap, report)
+        outage = _OutageReporter(bootstrap, report)
         caught_up, catch_up_deadline = False, time.monotonic() + MAX_CATCH_UP_SECONDS
         while not stop.requested:
             status.cycle(counts.alerts, counts.repeats, counts.malformed)
@@ -101,12 +109,12 @@ def run(
                     on_cycle()
                     break
             except KafkaError as error:
-                status.broker_answers(False)
+                missing_topic = _missing_topic(error)
+                status.broker_answers(missing_topic is not None, missing_topic)
                 reader.reset()
                 if idle:
                     raise UserFacingError(
-                        f"the broker at {bootstrap} is unreachable ({error}): progress is "
-                        "saved; restart when the broker answers."
+                        f"{_problem(bootstrap, error)}: progress is saved; restart when it does."
                     ) from None
                 outage.begin_or_continue(error)
                 time.sleep(RETRY_SECONDS)
@@ -153,27 +161,48 @@ def _location(bad: MalformedRecord) -> str:
     return f"partition {bad.partition}, offset {bad.offset}"
 
 
-class _BrokerOutage:
-    """Reports when the broker becomes unreachable, stays so, and answers again."""
+def _missing_topic(error: KafkaError) -> str | None:
+    return error.topic if isinstance(error, MissingTopicError) else None
+
+
+def _problem(bootstrap: str, error: KafkaError) -> str:
+    if topic := _missing_topic(error):
+        return (
+            f"the topic {topic} no longer exists on {bootstrap} (`python -m broker topics` creates "
+            "it)"
+        )
+    return f"the broker at {bootstrap} does not answer ({error})"
+
+
+class _OutageReporter:
+    """Reports when the broker becomes unreachable or lacks a topic, stays so, and recovers."""
 
     def __init__(self, bootstrap: str, report: Callable[[str], None]) -> None:
         self._bootstrap = bootstrap
         self._report = report
         self._since: float | None = None
+        self._topic: str | None = None
         self._last_report = float("-inf")
 
     def begin_or_continue(self, error: KafkaError) -> None:
-        now = time.monotonic()
-        self._since = self._since or now
+        now, topic = time.monotonic(), _missing_topic(error)
+        if self._since is None or topic != self._topic:
+            self._since, self._topic, self._last_report = now, topic, float("-inf")
         if now - self._last_report > OUTAGE_REPORT_SECONDS:
             self._last_report = now
-            self._report(f"The broker at {self._bootstrap} does not answer ({error}); retrying.")
+            problem = _problem(self._bootstrap, error)
+            self._report(f"{problem[0].upper()}{problem[1:]}; retrying.")
 
     def end(self) -> None:
         if self._since is not None:
             seconds = time.monotonic() - self._since
-            self._report(f"The broker at {self._bootstrap} answers again after {seconds:.0f} s.")
-            self._since, self._last_report = None, float("-inf")
+            recovery = (
+                f"The topic {self._topic} exists again"
+                if self._topic
+                else f"The broker at {self._bootstrap} answers again"
+            )
+            self._report(f"{recovery} after {seconds:.0f} s.")
+            self._since = None
 
 
 class TopicReader:
@@ -225,8 +254,8 @@ class TopicReader:
     def refresh(self) -> None:
         """Check that the topics are the database's, and assign partitions that are not read yet.
 
-        Raise `KafkaError` if the broker is unreachable, `UserFacingError` if a topic does not exist
-        or is not the one that the database belongs to.
+        Raise `KafkaError` if the broker is unreachable, `MissingTopicError` if a topic no longer
+        exists, `UserFacingError` if it never did or is not the one that the database belongs to.
         """
         names = [*self._sources, *self._written]
         found = {each["name"]: each for each in self._admin.describe_topics(names)}
@@ -241,7 +270,9 @@ class TopicReader:
 
     def _check_exists(self, topic: str, description: dict[str, Any]) -> None:
         error = for_code(description["error_code"])
-        if error is UnknownTopicOrPartitionError and topic not in self._seen_topics:
+        if error is UnknownTopicOrPartitionError:
+            if topic in self._seen_topics:
+                raise MissingTopicError(topic)
             raise UserFacingError(
                 f"the topic {topic} does not exist on {self.bootstrap}: create the topics with "
                 "`python -m broker topics`, or check TOPIC_PREFIX."

@@ -19,6 +19,7 @@ class StatusRecorder:
         self._servers, self._database = servers, str(database.resolve())
         self._reachable, self._since = False, now
         self._last_cycle = now
+        self._missing_topic: str | None = None
         self._unpublished_since: str | None = None
         self._counts = (0, 0, 0)
 
@@ -27,8 +28,9 @@ class StatusRecorder:
         self._last_cycle = to_text(now_ms())
         self._counts = (alerts, repeats, malformed)
 
-    def broker_answers(self, answers: bool) -> None:
-        """Record whether the broker has answered the last request."""
+    def broker_answers(self, answers: bool, missing_topic: str | None = None) -> None:
+        """Record whether the broker has answered the last request, and which topic it lacks."""
+        self._missing_topic = missing_topic
         if answers != self._reachable:
             self._reachable, self._since = answers, to_text(now_ms())
 
@@ -49,6 +51,7 @@ class StatusRecorder:
             ),
             database=self._database,
             last_cycle_time=self._last_cycle,
+            missing_topic=self._missing_topic,
             unpublished_since=self._unpublished_since,
             alerts=alerts,
             repeats=repeats,

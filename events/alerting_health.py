@@ -18,6 +18,11 @@ def problems(status: AlertingStatus, at_ms: int) -> list[str]:
     found = process_problems(status, at_ms)
     if found:
         return found
+    if status.missing_topic is not None:
+        return [
+            f"the topic {status.missing_topic} no longer exists on {status.broker.servers}: create "
+            "the topics with `python -m broker topics`."
+        ]
     process = f"process {status.pid}"
     cycle_s = age_s(status.last_cycle_time, at_ms)
     if cycle_s > MAX_CYCLE_S:

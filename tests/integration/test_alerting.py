@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -158,6 +159,24 @@ def test_a_missing_topic_ends_in_a_sentence(topics: Kafka, tmp_path: Path) -> No
     assert done.returncode == 1
     assert done.stderr.startswith("alerting: the topic missing-alerts does not exist on ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_deleted_topic_is_reported_and_a_recreated_one_refused(
+    topics: Kafka, tmp_path: Path
+) -> None:
+    output, env = tmp_path / "output", topics.env | {"RACKSTREAM_HOME": str(tmp_path)}
+    send(topics, [1])
+    with program("alerting", "run", env=env, output=output) as process:
+        eventually(lambda: '"alert_id"' in output.read_text())
+        with closing(KafkaAdminClient(bootstrap_servers=topics.bootstrap)) as admin:
+            admin.delete_topics([topics.name(ALERTS)])
+        sentence = f"topic {topics.name(ALERTS)} no longer exists on {topics.bootstrap}"
+        eventually(lambda: sentence in output.read_text())
+        eventually(lambda: sentence in run("alerting", "health", env=env).stderr)
+        assert "does not answer" not in output.read_text()
+        create_topics(topics.bootstrap, topics.prefix)
+        assert eventually(process.poll, lambda status: status is not None) == 1
+    assert "which was deleted and created again since" in output.read_text()
 
 
 def test_a_missing_broker_ends_in_a_sentence(tmp_path: Path) -> None:

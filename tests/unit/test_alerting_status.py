@@ -60,6 +60,16 @@ def test_a_broker_that_is_away_for_30_s_is_a_problem(recorder: StatusRecorder) -
     )
 
 
+def test_a_missing_topic_is_a_problem_of_its_own(recorder: StatusRecorder) -> None:
+    recorder.broker_answers(True, "alerts")
+    assert problems_after(recorder.snapshot(), 1) == (
+        "the topic alerts no longer exists on broker:9092: create the topics with "
+        "`python -m broker topics`."
+    )
+    recorder.broker_answers(True)
+    assert problems_after(recorder.snapshot(), 1) == ""
+
+
 def test_a_main_loop_that_hangs_for_a_minute_is_a_problem(recorder: StatusRecorder) -> None:
     recorder.cycle(0, 0, 0)
     assert problems_after(recorder.snapshot(), 59) == ""
