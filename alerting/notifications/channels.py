@@ -11,8 +11,8 @@ from alerting.notifications.notice import OPEN_KINDS, Notice, NoticeItem, body, 
 from events.cli import UserFacingError
 from events.times import to_ms, to_text
 
-TIMEOUT_S = 10
-"""How long a receiver may take to answer."""
+TIMEOUT_S = 5
+"""How long a receiver may take to accept a connection, and then how long to answer."""
 
 OPEN_ALERT_DAYS = 365
 """How far in the future an open alert ends for Alertmanager.

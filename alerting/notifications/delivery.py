@@ -8,6 +8,7 @@ notice is tried. The database counts the attempts, so a restart does not reset t
 import os
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,7 +26,10 @@ POLL_SECONDS = 0.5
 """How often a channel looks for new notices."""
 
 SHUTDOWN_SECONDS = 11.0
-"""How long the end waits for an attempt in progress; the channels' own timeout is shorter."""
+"""How long the end waits for the attempts in progress.
+
+A channel's timeouts, for the connection and for the answer, are together shorter.
+"""
 
 AttemptResult = Literal["delivered", "retried", "dead"]
 """How an attempt ended: the channel accepted the notice, or it waits, or nobody tries again."""
@@ -79,8 +83,9 @@ class DeliveryThreads:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        deadline = time.monotonic() + SHUTDOWN_SECONDS
         for thread in self._threads:
-            thread.join(SHUTDOWN_SECONDS)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def check(self) -> None:
         """Raise the error that ended a thread, such as a full disk."""

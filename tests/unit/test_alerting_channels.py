@@ -1,6 +1,7 @@
 """What each channel sends, and how failures are handled, by real HTTP to local servers."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,8 @@ import pytest
 
 from alerting import config
 from alerting.config import AlertingSettings
+from alerting.notifications import channels as channels_module
+from alerting.notifications import delivery
 from alerting.notifications.channels import (
     AppriseChannel,
     Channel,
@@ -22,7 +25,7 @@ from alerting.notifications.channels import (
     alertmanager_alerts,
     pagerduty_event,
 )
-from alerting.notifications.delivery import DeliveryWorker, RetryPolicy
+from alerting.notifications.delivery import DeliveryThreads, DeliveryWorker, RetryPolicy
 from alerting.notifications.notice import Notice, NoticeItem, body, title
 from alerting.notifications.outbox import Outbox
 from events.cli import UserFacingError
@@ -364,6 +367,45 @@ def test_delays_double_up_to_the_maximum() -> None:
     policy = RetryPolicy(initial_delay_s=2, max_delay_s=60)
     assert all(3 <= policy.delay_s(2) <= 4 for _ in range(100))
     assert all(45 <= policy.delay_s(tries) <= 60 for tries in (6, 100, 10_000))
+
+
+class HangingChannel:
+    """Accepts no notice until it is released."""
+
+    def __init__(self, name: str, released: threading.Event) -> None:
+        self.name, self._released = name, released
+        self.called = threading.Event()
+
+    def send(self, _: Notice) -> None:
+        """Wait for the release."""
+        self.called.set()
+        self._released.wait(30)
+
+
+def test_the_end_waits_for_all_channels_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "SHUTDOWN_SECONDS", 0.3)
+    released = threading.Event()
+    channels = [HangingChannel(f"channel-{number}", released) for number in range(20)]
+    sim = AlertingSimulation(tmp_path / "db", channels=tuple(each.name for each in channels))
+    sim.alert()
+    sim.wait(MINUTE)
+    with DeliveryThreads(
+        tmp_path / "db", channels, tmp_path / "dead", RetryPolicy(), lambda _: None
+    ) as deliveries:
+        assert all(channel.called.wait(30) for channel in channels)
+        began = time.monotonic()
+    waited_s = time.monotonic() - began
+    released.set()
+    for thread in deliveries._threads:
+        thread.join()
+    sim.close()
+    assert 0.3 <= waited_s < 3, "not 20 times as long"
+
+
+def test_an_attempt_ends_before_the_end_stops_waiting_for_it() -> None:
+    assert 2 * channels_module.TIMEOUT_S < delivery.SHUTDOWN_SECONDS
 
 
 @pytest.fixture

@@ -1,14 +1,17 @@
-"""The containers name their alerting database once, in the environment, on a volume."""
+"""The containers name their alerting database once, on a volume, and let alerting end in order."""
 
 from typing import Any
 
 import pytest
 
+from alerting.incidents import publisher
+from alerting.notifications import delivery
 from tests.unit.test_compose import OURS, volumes
 from tests.unit.test_kubernetes import PODS
 
 COMPOSE = OURS["alerting"]
-(POD,) = PODS["alerting/StatefulSet/alerting"]["containers"]
+POD_SPEC = PODS["alerting/StatefulSet/alerting"]
+(POD,) = POD_SPEC["containers"]
 DEPLOYMENTS: dict[str, tuple[Any, list[str], dict[str, str], list[str]]] = {
     "Compose": (
         COMPOSE["command"],
@@ -32,3 +35,12 @@ def test_every_command_in_the_container_finds_the_database_without_a_path(name: 
     assert health_check[-4:] == ["python", "-m", "alerting", "health"]
     folder, _, file_name = environment["ALERTING_DATABASE"].rpartition("/")
     assert folder in mount_paths and file_name
+
+
+def test_a_container_is_not_killed_while_alerting_ends() -> None:
+    grace_s = {
+        "Compose": int(COMPOSE["stop_grace_period"].removesuffix("s")),
+        "Kubernetes": POD_SPEC.get("terminationGracePeriodSeconds", 30),  # its default
+    }
+    longest_s = publisher.SHUTDOWN_SECONDS + delivery.SHUTDOWN_SECONDS
+    assert min(grace_s.values()) > longest_s, grace_s
