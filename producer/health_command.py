@@ -23,7 +23,7 @@ def health() -> None:
     """Say whether the producers of this host keep their schedule: exit 0, or 1 and why not.
 
     Unhealthy: a producer was killed, or its status is older than 10 s; the broker has acknowledged
-    nothing for 30 s although records wait; the run is more than 10 s behind its schedule.
+    nothing for 30 s although records wait or fail; the run is more than 10 s behind its schedule.
     """
     home, at_ms = find_home(), now_ms()
     found = find_statuses(home, PROGRAM, ProducerStatus, host=socket.gethostname())

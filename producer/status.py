@@ -9,7 +9,15 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from events.status_file import BrokerStatus, Process, ProgramStatus, duration, process_problems
+from events.status_file import (
+    MAX_BROKER_OUTAGE_S,
+    BrokerStatus,
+    Process,
+    ProgramStatus,
+    age_s,
+    duration,
+    process_problems,
+)
 from events.times import now_ms, to_text
 
 PROGRAM = "producer"
@@ -22,8 +30,9 @@ SILENT_AFTER_S = 5.0
 class ProducerStatus(ProgramStatus, kw_only=True, omit_defaults=True):
     """What the producer says about itself.
 
-    `behind_schedule_s` is absent for a run at the highest rate, which has no schedule, and when all
-    is sent.
+    - `behind_schedule_s`: absent for a run at the highest rate, which has no schedule, and when all
+      is sent.
+    - `failing_since`: since when records have failed and none was acknowledged.
     """
 
     sent: int
@@ -31,6 +40,7 @@ class ProducerStatus(ProgramStatus, kw_only=True, omit_defaults=True):
     failed: int
     unacknowledged: int
     behind_schedule_s: float | None = None
+    failing_since: str | None = None
     last_error: str | None = None
 
 
@@ -66,6 +76,8 @@ class StatusRecorder:
         self._process, self._publisher, self._clock = process, publisher, clock
         self._broker = BrokerStatus(servers=servers, reachable=True, since=to_text(clock()))
         self._acknowledged, self._answered_ms = 0, clock()
+        self._failed = 0
+        self._failing_since: str | None = None
         self._lag: tuple[float, int] | None = None
         self._lock = Lock()
 
@@ -85,6 +97,12 @@ class StatusRecorder:
     def _snapshot(self) -> ProducerStatus:
         publisher, at_ms = self._publisher, self._clock()
         acknowledged, waiting = publisher.acknowledged, publisher.waiting
+        failed = publisher.failed
+        if acknowledged > self._acknowledged:
+            self._failing_since = None
+        elif failed > self._failed and self._failing_since is None:
+            self._failing_since = to_text(at_ms)
+        self._failed = failed
         if acknowledged > self._acknowledged or not waiting:
             self._acknowledged, self._answered_ms = acknowledged, at_ms
         reachable = at_ms - self._answered_ms <= 1000 * SILENT_AFTER_S
@@ -102,9 +120,10 @@ class StatusRecorder:
             broker=self._broker,
             sent=publisher.sent,
             acknowledged=acknowledged,
-            failed=publisher.failed,
+            failed=failed,
             unacknowledged=waiting,
             behind_schedule_s=behind_s,
+            failing_since=self._failing_since,
             last_error=publisher.last_error or None,
         )
 
@@ -112,6 +131,13 @@ class StatusRecorder:
 def problems(status: ProducerStatus, at_ms: int) -> list[str]:
     """Return what is wrong with a producer, as sentences; none when it is healthy."""
     found = process_problems(status, at_ms)
+    if not found and status.failing_since is not None:
+        failing_s = age_s(status.failing_since, at_ms)
+        if failing_s > MAX_BROKER_OUTAGE_S:
+            found.append(
+                f"the broker at {status.broker.servers} has accepted no record for "
+                f"{duration(failing_s)} ({status.last_error}): see whether the topics exist."
+            )
     if not found and (status.behind_schedule_s or 0.0) > MAX_BEHIND_S:
         found.append(
             f"the producer is {duration(status.behind_schedule_s or 0.0)} behind its schedule: "

@@ -20,12 +20,15 @@ class Bench:
         process = Process(PROGRAM, "", to_text(start_ms))
         self.recorder = StatusRecorder(process, "kafka:9092", self.publisher, lambda: self.ms)
 
-    def after(self, seconds: float, *, sent: int = 0, acknowledged: int = 0) -> list[str]:
-        """Return the problems after some seconds in which records were sent and acknowledged."""
+    def after(
+        self, seconds: float, *, sent: int = 0, acknowledged: int = 0, failed: int = 0
+    ) -> list[str]:
+        """Return the problems after some seconds in each of which this happened to records."""
         for _ in range(round(seconds)):
             self.ms += 1000
             self.publisher.sent += sent
             self.publisher.acknowledged += acknowledged
+            self.publisher.failed += failed
             status = self.recorder.snapshot()
         return problems(status, self.ms)
 
@@ -89,6 +92,24 @@ def test_failed_records_are_no_answer() -> None:
     on.after(3, sent=1)
     on.publisher.failed = 1
     assert len(on.after(40)) == 1
+
+
+def test_a_producer_whose_every_record_fails_is_unhealthy_until_one_is_acknowledged() -> None:
+    on = Bench()
+    on.publisher.last_error = "Broker: Unknown topic or partition"
+    on.after(10, sent=2, acknowledged=2)
+    assert on.after(31, sent=2, failed=2) == []
+    assert on.after(1, sent=2, failed=2) == [
+        "the broker at kafka:9092 has accepted no record for 31 s (Broker: Unknown topic or "
+        "partition): see whether the topics exist."
+    ]
+    assert on.recorder.snapshot().broker.reachable
+    assert on.after(1, sent=2, acknowledged=1, failed=1) == []
+
+
+def test_a_producer_some_of_whose_records_fail_is_healthy() -> None:
+    on = Bench()
+    assert on.after(60, sent=2, acknowledged=1, failed=1) == []
 
 
 @pytest.mark.parametrize("lag_s", [0.2, 99.0])
