@@ -28,19 +28,7 @@ from dashboard.hub import Hub
 from dashboard.received import Received
 from events.settings import Settings
 from events.times import now_ms
-from events.topics import (
-    ACTION_COUNTS,
-    AD_ATTRIBUTION,
-    ALERTS,
-    ALL,
-    DEAD_LETTERS,
-    INCIDENTS,
-    RACK_READINGS,
-    RACK_TEMPERATURE,
-    SIGNAL_STATISTICS,
-    USER_SESSIONS,
-    USER_TOTALS,
-)
+from events.topics import ALL, RACK_READINGS, RACK_TEMPERATURE, SIGNAL_STATISTICS
 
 Partition = tuple[str, int]
 """A topic's name on the broker, and a partition's number."""
@@ -111,21 +99,8 @@ class Feed:
         self.failure: str | None = None
         """Why a thread has ended by itself: the page would then show old data as if it were new."""
         self._names = {settings.topic(topic): topic.name for topic in ALL}
-        self._consumed = {
-            settings.topic(topic)
-            for topic in (
-                RACK_READINGS,
-                RACK_TEMPERATURE,
-                ALERTS,
-                AD_ATTRIBUTION,
-                ACTION_COUNTS,
-                USER_SESSIONS,
-                USER_TOTALS,
-                INCIDENTS,
-                DEAD_LETTERS,
-                SIGNAL_STATISTICS,
-            )
-        }
+        with hub.state() as state:
+            self._consumed = {topic for topic, name in self._names.items() if name in state.topics}
         self._known = set[Partition]()
         self._ends: dict[Partition, int] = {}
         self._new_partitions = queue.SimpleQueue[list[TopicPartition]]()

@@ -57,6 +57,16 @@ class FakeAdmin:
         return answers
 
 
+def test_the_feed_consumes_the_topics_that_the_state_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(State, "topics", {ALERTS.name})
+    settings = Settings(_env_file=None, topic_prefix="")
+    feed = Feed(settings, Hub(State("broker:9092", [], T0)), lambda: None)
+    feed.look_at_topics(cast(AdminClient, FakeAdmin()))
+    assert {partition.topic for partition in feed._new_partitions.get()} == {ALERTS.name}
+
+
 def test_a_partition_without_a_leader_keeps_its_last_end() -> None:
     state = State("broker:9092", [], T0)
     feed = Feed(Settings(_env_file=None, topic_prefix=""), Hub(state), lambda: None)
