@@ -14,7 +14,8 @@ import typer
 
 from alerting import config, consumer
 from alerting.alert_log import LogFile, printable
-from alerting.cli.operator_cli import Database, database_path
+from alerting.cli.operator_cli import database_path
+from alerting.cli.options import Database
 from alerting.incidents.publisher import IncidentPublisher
 from alerting.incidents.state import NotificationTiming
 from alerting.metrics import AlertingMetrics

@@ -3,10 +3,10 @@
 import os
 import socket
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from alerting.cli.options import Database
 from events.alerting_health import problems
 from events.alerting_status import PROGRAM, AlertingStatus
 from events.cli import UserFacingError
@@ -17,16 +17,7 @@ app = typer.Typer()
 
 
 @app.command()
-def health(
-    database: Annotated[
-        Path | None,
-        typer.Option(
-            help="The database file; default: ALERTING_DATABASE or "
-            "RACKSTREAM_HOME/alerting.sqlite3.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+def health(database: Database = None) -> None:
     """Say whether the `run` with this database works: exit 0, or 1 and one sentence why not.
 
     Unhealthy: no process of this host has the database; it has ended, or its status is older than

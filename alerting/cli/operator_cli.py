@@ -12,6 +12,7 @@ from rich.live import Live
 
 from alerting import config
 from alerting.cli import commands, queries, rendering
+from alerting.cli.options import Database
 from alerting.incidents.repository import acks_of
 from alerting.incidents.state import covering_ack
 from events import settings
@@ -26,13 +27,6 @@ WATCH_SECONDS = 1.0
 
 app = typer.Typer()
 
-Database = Annotated[
-    Path | None,
-    typer.Option(
-        help="The database file; default: ALERTING_DATABASE or RACKSTREAM_HOME/alerting.sqlite3.",
-        show_default=False,
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines with all fields.")]
 By = Annotated[
     str | None,
