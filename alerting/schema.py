@@ -8,7 +8,8 @@ from events.cli import UserFacingError
 FORMAT = 4
 """The format of the tables, kept in SQLite's `user_version`.
 
-Raise it with every change to the tables or to what they hold.
+Raise it with every change to the tables or to what they hold. An index needs no new format:
+`create_indexes` adds it to the databases that lack it.
 """
 
 TABLES = """
@@ -114,6 +115,10 @@ CREATE TABLE outbox (
 CREATE INDEX waiting_notices ON outbox (channel, number) WHERE outcome IS NULL;
 """
 
+OPEN_INCIDENTS_INDEX = """
+CREATE INDEX IF NOT EXISTS open_incidents ON incidents (start_time) WHERE end_time IS NULL
+"""
+
 
 def is_empty(db: sqlite3.Connection) -> bool:
     """Tell whether a database has no tables yet."""
@@ -137,3 +142,8 @@ def check_format(db: sqlite3.Connection, path: Path) -> None:
 def create_tables(db: sqlite3.Connection) -> None:
     """Create the tables of an empty database in one transaction."""
     db.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
+
+
+def create_indexes(db: sqlite3.Connection) -> None:
+    """Create the indexes that a database of this format lacks if an earlier version made it."""
+    db.execute(OPEN_INCIDENTS_INDEX)

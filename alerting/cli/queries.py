@@ -73,13 +73,15 @@ def list_incidents(
     limit: int = -1,
 ) -> list[Incident]:
     """Return incidents, the newest first; `subject` is a rack or a site, `limit` -1 returns all."""
+    # A partial index is used only where its own condition is in the query, not a parameter.
+    which = "end_time IS NULL" if only_open else "TRUE"
     return incident_view.read_incidents(
         db,
         now_ms,
-        "WHERE (NOT ? OR end_time IS NULL) AND (? IS NULL OR rule = ?)"
+        f"WHERE {which} AND (? IS NULL OR rule = ?)"
         " AND (? IS NULL OR ? IN (subject, site_id))"
         " ORDER BY start_time DESC, incidents.rowid DESC LIMIT ?",
-        (only_open, rule, rule, subject, subject, limit),
+        (rule, rule, subject, subject, limit),
     )
 
 

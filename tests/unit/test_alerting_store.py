@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from alerting import schema
 from alerting.alert_log import LogFile
-from alerting.cli.queries import open_database
+from alerting.cli.queries import list_incidents, open_database
 from alerting.store import AlertBatch, Counts, Store, read_counts
 from events.cli import UserFacingError
 from tests.alerting import FakeRecord
@@ -199,6 +199,30 @@ def test_a_database_of_another_format_is_refused_and_left_alone(tmp_path: Path, 
     with pytest.raises(UserFacingError, match=f"^{sentence}$"):
         read_counts(path)
     assert path.read_bytes() == before
+
+
+def plan_of_open_incidents(path: Path) -> str:
+    """Return how SQLite finds the open incidents of a database."""
+    statements = list[str]()
+    with open_database(path) as db:
+        db.set_trace_callback(statements.append)
+        list_incidents(db, 0, only_open=True)
+        db.set_trace_callback(None)
+        (query,) = (each for each in statements if "FROM incidents " in each)
+        plan = db.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
+    return ", ".join(detail for *_, detail in plan)
+
+
+def test_open_incidents_are_found_by_an_index_also_in_a_database_made_without_it(
+    tmp_path: Path,
+) -> None:
+    with Store(tmp_path / "db"):
+        assert "USING INDEX open_incidents" in plan_of_open_incidents(tmp_path / "db")
+    with closing(sqlite3.connect(tmp_path / "db")) as db:
+        db.execute("DROP INDEX open_incidents")
+    assert "open_incidents" not in plan_of_open_incidents(tmp_path / "db")
+    with Store(tmp_path / "db"):
+        assert "USING INDEX open_incidents" in plan_of_open_incidents(tmp_path / "db")
 
 
 def test_a_database_is_refused_for_another_topic(tmp_path: Path) -> None:
