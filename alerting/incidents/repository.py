@@ -60,8 +60,8 @@ def record_alert(
 
 def record_command(
     db: sqlite3.Connection, command: AlertCommand, now_ms: int, timing: NotificationTiming
-) -> bool:
-    """Store an operator's command; return False for a repeat, which counts once."""
+) -> None:
+    """Store and apply an operator's command; a repeat changes nothing."""
     inserted = db.execute(
         "INSERT INTO commands (command_id, command, rule, subject, until_ms, alert_id, severity,"
         " by, time_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (command_id) DO NOTHING",
@@ -78,7 +78,7 @@ def record_command(
         ),
     )
     if not inserted.rowcount:
-        return False
+        return
     incident = load_incident(db, command.rule, command.subject)
     if incident is not None:
         mark_changed(db, command.rule, command.subject)
@@ -89,7 +89,6 @@ def record_command(
     if is_site:
         mark_site_changed(db, command.subject, command.rule)
         schedule_check(db, command.subject, now_ms, timing)
-    return True
 
 
 def schedule_check(
