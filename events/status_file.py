@@ -69,6 +69,11 @@ class Found(NamedTuple, Generic[Status]):
     statuses: list[Status]
     unreadable: list[str]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no status file, readable or not."""
+        return not self.statuses and not self.unreadable
+
 
 class Process(NamedTuple):
     """What a status says about its own process, besides what changes."""

@@ -27,7 +27,7 @@ def health() -> None:
     """
     home, at_ms = find_home(), now_ms()
     found = find_statuses(home, PROGRAM, ProducerStatus, host=socket.gethostname())
-    if not any(found):
+    if found.is_empty:
         raise UserFacingError(
             f"no producer runs: there is no status of one in {status_folder(home)}; "
             "start one with python -m producer run, or set RACKSTREAM_HOME to its folder."

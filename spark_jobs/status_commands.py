@@ -98,7 +98,7 @@ def _find(host: str | None = None) -> Found[DriverStatus]:
     """Return the drivers' statuses; raise `UserFacingError` when there are none."""
     home = find_home()
     found = find_statuses(home, PROGRAM, DriverStatus, host=host)
-    if not any(found):
+    if found.is_empty:
         raise UserFacingError(
             f"no jobs run: there is no status in {status_folder(home)}; "
             "start some with python -m spark_jobs run, or set RACKSTREAM_HOME to theirs."

@@ -94,6 +94,15 @@ def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     assert [one.pid for one in of_a.statuses] == [2]
 
 
+def test_nothing_is_found_only_where_there_is_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "status" / "alerting-a-1.json"
+    assert find_statuses(tmp_path, "alerting", ProgramStatus).is_empty
+    write_status(file, status())
+    assert not find_statuses(tmp_path, "alerting", ProgramStatus).is_empty
+    file.write_text("{", encoding="utf-8")
+    assert not find_statuses(tmp_path, "alerting", ProgramStatus).is_empty, "it is unreadable"
+
+
 def test_a_host_is_not_taken_for_another_whose_name_begins_with_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "status"
     write_status(folder / "alerting-web-7.json", status(pid=7))
