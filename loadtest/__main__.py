@@ -63,7 +63,7 @@ def run_command(
 ) -> None:
     """Run the points of plans, and write a report for each.
 
-    Exit status 1 when a point is invalid or misses a target. Ctrl-C leaves a report (status 130).
+    Exit status 1 when a point is invalid or violates a limit. Ctrl-C leaves a report (status 130).
     """
     if name and len(plans) > 1:
         raise cli.UserFacingError("--name names the run of one plan, but several are given.")
@@ -75,7 +75,7 @@ def run_command(
     ]
     if failed:
         raise cli.UserFacingError(
-            f"{', '.join(failed)}: a point is invalid or missed a target; the report says why."
+            f"{', '.join(failed)}: a point is invalid or violated a limit; the report says why."
         )
 
 
@@ -122,7 +122,7 @@ def engines_command(
     if present.capacity:
         _find_capacity(present, path, folder, resume)
     elif not run_plan(present, path, folder, resume=resume):
-        raise cli.UserFacingError("a point is invalid or missed a target; the report says why.")
+        raise cli.UserFacingError("a point is invalid or violated a limit; the report says why.")
 
 
 @app.command("report")

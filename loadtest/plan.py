@@ -58,8 +58,8 @@ class Gates(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """With fewer latencies there is no distribution."""
 
 
-class Targets(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
-    """What a valid point should reach; a missed target makes the run exit with status 1."""
+class Limits(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """What a valid point must keep; a violated limit makes the run exit with status 1."""
 
     p50_ms: Annotated[float, Meta(gt=0)] | None = None
     p99_ms: Annotated[float, Meta(gt=0)] | None = None
@@ -127,7 +127,7 @@ class PointSettings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
     truth: bool = True
     """Compare actual with expected output. This slows the producer, by minutes for millions of
     records."""
-    targets: Targets = Targets()
+    limits: Limits = Limits()
 
     @property
     def terminates(self) -> bool:
@@ -216,7 +216,7 @@ class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     options: tuple[str, ...] | None = None
     conf: dict[str, str] | None = None
     truth: bool | None = None
-    targets: Targets | None = None
+    limits: Limits | None = None
 
 
 class Plan(PointSettings, kw_only=True, forbid_unknown_fields=True, frozen=True):

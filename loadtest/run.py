@@ -37,7 +37,7 @@ PointKey = tuple[str, float, int]
 def run_plan(plan: Plan, path: Path, folder: Path, *, resume: bool = False) -> bool:
     """Run all points of a plan in an empty folder, and write the report.
 
-    Returns whether all points are valid and reach their targets. After Ctrl-C or a failure the
+    Returns whether all points are valid and keep their limits. After Ctrl-C or a failure the
     report has the finished points and says why the run ended; with `resume` only the others run.
     """
     if plan.capacity:
@@ -55,7 +55,7 @@ def run_plan(plan: Plan, path: Path, folder: Path, *, resume: bool = False) -> b
         with run_context(folder, status.show) as context:
             for point in planned:
                 result = _run_point(context, point, plan.gates, finished)
-                passed = passed and result.valid and not result.missed_targets
+                passed = passed and result.valid and not result.violated_limits
                 status.print(summary_line(result))
         finish(run)
     return passed
@@ -297,8 +297,8 @@ def summary_line(result: PointResult) -> str:
     point = f"  {result.label}, repeat {result.repeat + 1}: "
     if not result.valid:
         return f"{point}INVALID: {'; '.join(result.reasons)}"
-    missed = "".join(f"; TARGET MISSED: {target}" for target in result.missed_targets)
-    return point + _numbers(result) + missed
+    violated = "".join(f"; LIMIT VIOLATED: {limit}" for limit in result.violated_limits)
+    return point + _numbers(result) + violated
 
 
 def _numbers(result: PointResult) -> str:

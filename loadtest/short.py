@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from loadtest.plan import CapacityBounds, Gates, Plan, PointSettings, Targets, Variant, variants
+from loadtest.plan import CapacityBounds, Gates, Limits, Plan, PointSettings, Variant, variants
 from producer.faults import AnyFault, RackFault
 from producer.pacing.shape import AnyShape, Burst, Daily
 from spark_jobs.runtime.kafka_io import ReadOptions
@@ -26,7 +26,7 @@ ANY_SPEED = Gates(schedule_lag_ms=60_000, tail_s=120, min_latencies=0)
 
 
 def shortened(plan: Plan) -> Plan:
-    """Return the plan with small loads, each point once, without targets.
+    """Return the plan with small loads, each point once, without limits.
 
     Moments and lengths of faults and shapes keep their place in the load. A catch-up keeps its
     number of batches, so that kills come between the same ones. A capacity is searched at one rate.
@@ -54,7 +54,7 @@ def _variant(name: str, settings: PointSettings) -> Variant:
 
 def _small_load(settings: PointSettings) -> dict[str, Any]:
     """Return the settings that differ in the short form."""
-    common: dict[str, Any] = {"racks": min(settings.racks, RACKS), "targets": Targets()}
+    common: dict[str, Any] = {"racks": min(settings.racks, RACKS), "limits": Limits()}
     if settings.count:
         count = min(settings.count, COUNT)
         return common | {

@@ -15,8 +15,8 @@ from loadtest.measure.gates import Findings, gates
 from loadtest.measure.inputs import NEVER, Inputs
 from loadtest.measure.lag import Series
 from loadtest.measure.latency import percentiles
+from loadtest.measure.limits import violated_limits
 from loadtest.measure.result import PointResult, Process
-from loadtest.measure.targets import missed_targets
 from loadtest.measure.window_deadlines import WindowDeadlines
 from loadtest.plan import Gates, Point
 
@@ -137,8 +137,8 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
         checkpoint_mib=round(raw.checkpoint_bytes / MIB, 1),
         folder=point.folder,
     )
-    missed = missed_targets(result, settings.targets)
-    return Analysis(msgspec.structs.replace(result, missed_targets=missed), latencies, series)
+    violated = violated_limits(result, settings.limits)
+    return Analysis(msgspec.structs.replace(result, violated_limits=violated), latencies, series)
 
 
 def _throughput(

@@ -84,7 +84,7 @@ class PointResult(Struct, kw_only=True, frozen=True):
     batches: Batches | None = None
     checkpoint_mib: float = 0.0
     folder: str = ""
-    missed_targets: list[str] = []
+    violated_limits: list[str] = []
 
     @property
     def valid(self) -> bool:

@@ -74,8 +74,10 @@ def rows(saved: SavedRun) -> list[str]:
             for name in names
             if name in values.get(label, {})
         ]
-        missed = dict.fromkeys(target for point in valid for target in point.missed_targets)
-        shown += [f"TARGET MISSED: {target}" for target in missed]
+        if violated := [point.violated_limits for point in valid if point.violated_limits]:
+            sentences = "; ".join(sentence for each in violated for sentence in each)
+            count = f"{len(violated)} of {len(valid)} repeats"
+            shown.append(f"LIMIT VIOLATED in {count}: {sentences}")
         if not shown:
             shown = ["no figure" if valid else f"INVALID: {'; '.join(own[0].reasons)}"]
         repeats = f"{len(valid)} of {len(own)}"

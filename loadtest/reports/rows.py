@@ -38,7 +38,7 @@ def load_table(points: Sequence[PointResult]) -> list[list[str]]:
         "point", "repeat", "in/s", "out/s", "catch-up/s", "warm catch-up/s", "max lag",
         "lag growth/s", "late/s", "schedule lag p99 ms", "batches", "batch p50 ms", "batch max ms",
         "state rows", "state MiB", "jobs CPU %",
-        "jobs MiB", "checkpoint MiB", "missed targets",
+        "jobs MiB", "checkpoint MiB", "violated limits",
     ]]  # fmt: skip
     for point in points:
         if point.valid:
@@ -108,5 +108,5 @@ def _load_cells(point: PointResult) -> list[str]:
         number(jobs_cpu(point)) if point.processes else "",
         number(point.jobs_mib),
         number(point.checkpoint_mib),
-        "; ".join(point.missed_targets),
+        "; ".join(point.violated_limits),
     ]

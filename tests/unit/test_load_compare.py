@@ -119,14 +119,18 @@ def test_a_capacity_row_names_the_sustained_and_the_failed_rate() -> None:
     assert row == "| a | capacity | 50 events/s; 100 not sustained | | 2026-11-21 |"
 
 
-def test_a_missed_target_is_in_the_row() -> None:
-    missed = replace(point("x", 10), missed_targets=["p99 10 ms, target 9 ms"])
-    (row,) = performance.rows(saved(missed))
-    assert "p99 ms: 10 (one repeat); TARGET MISSED: p99 10 ms, target 9 ms | 1 of 1 |" in row
+def test_the_row_says_in_how_many_repeats_a_limit_was_violated() -> None:
+    first = replace(point("x", 10), violated_limits=["p50 5 ms, limit 4 ms", "p99 10 ms, limit 9"])
+    second = replace(point("x", 11, 1), violated_limits=["p99 11 ms, limit 9"])
+    (row,) = performance.rows(saved(first, second, point("x", 9, 2)))
+    assert row.endswith(
+        "; LIMIT VIOLATED in 2 of 3 repeats: p50 5 ms, limit 4 ms; p99 10 ms, limit 9; "
+        "p99 11 ms, limit 9 | 3 of 3 | 2026-11-21 |"
+    )
 
 
-def test_an_invalid_points_row_has_its_reason_and_no_missed_target() -> None:
-    bad = replace(point("x", 10, passed=False), missed_targets=["p99 10 ms, target 9 ms"])
+def test_an_invalid_points_row_has_its_reason_and_no_violated_limit() -> None:
+    bad = replace(point("x", 10, passed=False), violated_limits=["p99 10 ms, limit 9 ms"])
     (row,) = performance.rows(saved(bad))
     assert row == "| a | x | INVALID: a gate (so) | 0 of 1 | 2026-11-21 |"
 

@@ -1,12 +1,12 @@
-"""Each gate fails on its own fault, and on no other; targets name what a valid point missed."""
+"""Each gate fails on its own fault, and on no other; limits name what a valid point violated."""
 
 from msgspec.structs import replace
 
 from loadtest.measure.gates import Findings, gates, is_valid
 from loadtest.measure.latency import Percentiles
+from loadtest.measure.limits import violated_limits
 from loadtest.measure.result import PointResult
-from loadtest.measure.targets import missed_targets
-from loadtest.plan import Gates, Targets
+from loadtest.plan import Gates, Limits
 
 GOOD = Findings(
     sent=1000, acknowledged=1000, stored=1000, unread=0, missing=0, wrong=0, expected=40,
@@ -94,27 +94,25 @@ def test_micro_batches_have_more_time_for_the_last_output() -> None:
     assert passed == [False, True, False]
 
 
-def test_a_missed_target_is_named_with_its_value_and_an_unmeasured_one_is_missed() -> None:
+def test_a_violated_limit_is_named_with_its_value_and_an_unmeasured_one_is_violated() -> None:
     point = PointResult(
         label="x", variant="", rate=1000, repeat=0, jobs=("overheating",), trigger="real-time",
         began="", gates=[], lag_slope=10.0, warm_throughput_per_s=79_000,
         from_schedule=Percentiles(count=9, p50=15, p95=40, p99=60.5, p999=90, max=2100),
     )  # fmt: skip
-    targets = Targets(
-        p50_ms=15, p99_ms=60, max_ms=2000, warm_records_per_s=80_000, lag_growth=0.009
-    )
-    assert missed_targets(point, targets) == [
-        "p99 60.5 ms, target 60 ms",
-        "max 2.1 s, target 2.0 s",
-        "warm throughput 79,000 records/s, target 80,000 records/s",
-        "lag grows by 10 records/s, target at most 9",
+    limits = Limits(p50_ms=15, p99_ms=60, max_ms=2000, warm_records_per_s=80_000, lag_growth=0.009)
+    assert violated_limits(point, limits) == [
+        "p99 60.5 ms, limit 60 ms",
+        "max 2.1 s, limit 2.0 s",
+        "warm throughput 79,000 records/s, limit 80,000 records/s",
+        "lag grows by 10 records/s, limit 9",
     ]
     unmeasured = replace(point, from_schedule=None, warm_throughput_per_s=None, lag_slope=None)
-    assert missed_targets(unmeasured, targets) == [
-        "p50 not measured, target 15 ms",
-        "p99 not measured, target 60 ms",
-        "max not measured, target 2.0 s",
-        "warm throughput not measured, target 80,000 records/s",
+    assert violated_limits(unmeasured, limits) == [
+        "p50 not measured, limit 15 ms",
+        "p99 not measured, limit 60 ms",
+        "max not measured, limit 2.0 s",
+        "warm throughput not measured, limit 80,000 records/s",
         "lag growth not measured",
     ]
-    assert missed_targets(unmeasured, Targets()) == []
+    assert violated_limits(unmeasured, Limits()) == []

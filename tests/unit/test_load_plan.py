@@ -8,9 +8,9 @@ import pytest
 from events.cli import UserFacingError
 from loadtest import commands
 from loadtest.plan import (
+    Limits,
     Plan,
     Point,
-    Targets,
     load_plan,
     points,
     variants,
@@ -56,7 +56,7 @@ def test_a_short_form_runs_the_same_points_with_a_small_load(tmp_path: Path) -> 
         for point in planned:
             assert 0 < point.records <= 120_000, path
             assert point.seconds <= (190 if point.settings.kills else 24), path
-            assert point.settings.targets == Targets(), path
+            assert point.settings.limits == Limits(), path
             commands.write_scenario(point, tmp_path)
             load_scenario(tmp_path / commands.SCENARIO, {}, [])
 
