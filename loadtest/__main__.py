@@ -145,11 +145,16 @@ def compare_command(a: RunOrVariant, b: RunOrVariant) -> None:
 
 @app.command("performance")
 def performance_command(
-    runs: Annotated[list[str], typer.Argument(help="The names of runs, or their folders.")],
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="The names of runs, or their folders.")
+    ] = None,
     page: Annotated[Path, typer.Option(help="The page to update.")] = Path("docs/performance.md"),
 ) -> None:
-    """Write the rows of these runs into docs/performance.md, replacing rows of the same name."""
-    performance.update(page, [load(_existing_run(run)) for run in runs])
+    """Write the rows of these runs into docs/performance.md, replacing rows of the same name.
+
+    The table of goals follows from the plans and all rows; without a run, only it is written.
+    """
+    performance.update(page, [load(_existing_run(run)) for run in runs or ()])
 
 
 def _load(path: Path, short: bool) -> Plan:

@@ -70,6 +70,57 @@ class Limits(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     lag_growth: Annotated[float, Meta(gt=0)] | None = None
     """The lag may grow by this share of the rate: the job keeps up."""
 
+    @property
+    def text(self) -> str:
+        """The limits in one line; empty without any."""
+        bounds = {
+            "p50 ms at most": self.p50_ms,
+            "p99 ms at most": self.p99_ms,
+            "max ms at most": self.max_ms,
+            "warm records/s at least": self.warm_records_per_s,
+        }
+        texts = [f"{name} {bound:,.10g}" for name, bound in bounds.items() if bound is not None]
+        if self.lag_growth is not None:
+            texts.append(f"lag growth at most {100 * self.lag_growth:g} % of the rate")
+        return ", ".join(texts)
+
+
+class Goal(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """What a plan's result should be; docs/performance.md says whether its rows reach it.
+
+    Without a bound the limits of the point are the goal.
+    """
+
+    question: str
+    point: str = ""
+    """The label of the point's row, or the words that it begins with."""
+    metric: str = ""
+    """A figure of that row."""
+    at_most: float | None = None
+    at_least: float | None = None
+    relative_to: str = ""
+    """Another point, as in `point`: the bound is for the ratio of the metric to that point's."""
+    why_missed: str = ""
+    """What the page says unless the goal is reached; links are relative to the page."""
+
+    def __post_init__(self) -> None:
+        if self.at_most is not None and self.at_least is not None:
+            raise ValueError("a goal has at_most or at_least, not both")
+
+    @property
+    def bound(self) -> float | None:
+        """The bound, in either direction."""
+        return self.at_least if self.at_most is None else self.at_most
+
+    @property
+    def text(self) -> str:
+        """The goal in one line; empty without a bound."""
+        if self.bound is None:
+            return ""
+        direction = "at least" if self.at_most is None else "at most"
+        times = f" times that of `{self.relative_to}`" if self.relative_to else ""
+        return f"{self.metric} {direction} {self.bound:,.10g}{times}"
+
 
 class CapacityBounds(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     """The bounds of `capacity`: the highest rate from `low` to `high` within all limits."""
@@ -223,10 +274,23 @@ class Plan(PointSettings, kw_only=True, forbid_unknown_fields=True, frozen=True)
     """A plan: what its points run, how often, in which variants, and within which limits."""
 
     description: str = ""
+    goals: tuple[Goal, ...] = ()
     repeats: Count = 1
     variants: tuple[Variant, ...] = ()
     gates: Gates = Gates()
     capacity: CapacityBounds | None = None
+
+    def limits_of(self, goal: Goal) -> Limits:
+        """Return the limits of the goal's point."""
+        return dict(variants(self)).get(goal.point.partition(" ")[0], self).limits
+
+    @property
+    def summary(self) -> str:
+        """The description with the goals."""
+        goals = "; ".join(
+            f"{goal.point} {goal.text or self.limits_of(goal).text}".strip() for goal in self.goals
+        )
+        return f"{self.description} Goals: {goals}." if goals else self.description
 
 
 @dataclass(frozen=True, slots=True)

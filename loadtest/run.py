@@ -180,8 +180,8 @@ def _remove_all_but_record(folder: Path) -> None:
 def _same_plan(plan: Plan, text: bytes, folder: Path) -> SavedRun:
     """Return the run to resume; raise `UserFacingError` when it is of another plan."""
     saved = load(folder)
-    # A short form has the same file, and another description.
-    if (folder / PLAN).read_bytes() != text or saved.run.description != plan.description:
+    # A short form has the same file, and another summary.
+    if (folder / PLAN).read_bytes() != text or saved.run.description != plan.summary:
         raise UserFacingError(f"the run in {folder} is of another plan: leave --resume out.")
     return saved
 
@@ -220,7 +220,7 @@ def new_run(plan: Plan, name: str, count: int) -> Run:
         )
     return Run(
         name=name,
-        description=plan.description,
+        description=plan.summary,
         began=to_text(now_ms()),
         machine=about,
         points=count,

@@ -26,7 +26,7 @@ ANY_SPEED = Gates(schedule_lag_ms=60_000, tail_s=120, min_latencies=0)
 
 
 def shortened(plan: Plan) -> Plan:
-    """Return the plan with small loads, each point once, without limits.
+    """Return the plan with small loads, each point once, without goals and limits.
 
     Moments and lengths of faults and shapes keep their place in the load. A catch-up keeps its
     number of batches, so that kills come between the same ones. A capacity is searched at one rate.
@@ -35,6 +35,7 @@ def shortened(plan: Plan) -> Plan:
         plan,
         **_small_load(plan),
         description=f"{DESCRIPTION} {plan.description}",
+        goals=(),
         repeats=1,
         gates=ANY_SPEED,
         capacity=plan.capacity

@@ -11,6 +11,7 @@ within 25 %. Otherwise the repeats cannot tell.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -31,6 +32,7 @@ _NORMAL = 1.96
 METRICS: dict[str, Callable[[PointResult], float | None]] = {
     "p50 ms": lambda p: p.from_schedule.p50 if p.from_schedule else None,
     "p99 ms": lambda p: p.from_schedule.p99 if p.from_schedule else None,
+    "max ms": lambda p: p.from_schedule.max if p.from_schedule else None,
     "window delay p50 ms": lambda p: p.window_delay.p50 if p.window_delay else None,
     "window delay p99 ms": lambda p: p.window_delay.p99 if p.window_delay else None,
     "window delay max ms": lambda p: p.window_delay.max if p.window_delay else None,
@@ -62,6 +64,16 @@ class Interval:
         interval = f"{number(self.low)} to {number(self.high)}"
         return f"{number(self.mean)} ({interval}, {self.repeats} repeats)"
 
+    @classmethod
+    def parse(cls, text: str) -> "Interval":
+        """Return the interval from its text; a number alone counts as one repeat."""
+        numbers = re.findall(r"-?\d[\d,]*(?:\.\d+)?", text)
+        mean, *rest = (float(each.replace(",", "")) for each in numbers)
+        if not rest:
+            return cls(mean, -math.inf, math.inf, 1)
+        low, high, repeats = rest
+        return cls(mean, low, high, int(repeats))
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -79,7 +91,8 @@ class Difference:
             return "one repeat: cannot compare"
         if min(self.a.mean, self.b.mean) <= 0:
             return "cannot tell"
-        mean, low, high = self._ratio()
+        change = ratio(self.b, self.a)
+        mean, low, high = change.mean, change.low, change.high
         if (low > 1 or high < 1) and max(mean, 1 / mean) >= 1 + MIN_DIFFERENCE:
             return f"B is {mean:.2f} times A ({low:.2f} to {high:.2f})"
         if max(1 / low, high) < 1 + MIN_DIFFERENCE:
@@ -87,12 +100,12 @@ class Difference:
             return f"less than {limit} apart: B is {low:.2f} to {high:.2f} times A"
         return f"cannot tell: B is {low:.2g} to {high:.2g} times A"
 
-    def _ratio(self) -> tuple[float, float, float]:
-        """Return the ratio of the means, and its interval."""
-        mean = self.b.mean / self.a.mean
-        widths = [(each.high - each.mean) / each.mean for each in (self.a, self.b)]
-        factor = math.exp(math.hypot(*widths))
-        return mean, mean / factor, mean * factor
+
+def ratio(a: Interval, b: Interval) -> Interval:
+    """Return the first over the second, with its interval."""
+    mean = a.mean / b.mean
+    factor = math.exp(math.hypot(*((each.high - each.mean) / each.mean for each in (a, b))))
+    return Interval(mean, mean / factor, mean * factor, min(a.repeats, b.repeats))
 
 
 def number(value: float | None) -> str:

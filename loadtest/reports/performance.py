@@ -1,18 +1,24 @@
-"""The generated rows of docs/performance.md."""
+"""The generated rows and goals of docs/performance.md."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from events.cli import UserFacingError
 from loadtest.measure.result import SavedRun
+from loadtest.plan import PLANS, Plan, load_plan
 from loadtest.reports.compare import figures, interval, number
+from loadtest.reports.goals import VIOLATED, goals_table
 from loadtest.reports.growth import growths, slope
 from loadtest.short import DESCRIPTION as SHORT_FORM
 
 BEGIN, END = "<!-- rows: written by python -m loadtest performance -->", "<!-- end of rows -->"
+GOALS_BEGIN = "<!-- goals: written by python -m loadtest performance -->"
+GOALS_END = "<!-- end of goals -->"
+CAPACITY = "sustained events/s"
 _SHOWN = (
     "p50 ms",
     "p99 ms",
+    "max ms",
     "window delay p50 ms",
     "window delay p99 ms",
     "window delay max ms",
@@ -23,7 +29,7 @@ _SHOWN = (
 
 
 def update(page: Path, runs: Sequence[SavedRun]) -> None:
-    """Write the rows of the runs into the page, replacing rows of runs with the same name.
+    """Write the rows of the runs into the page, replacing rows of the same name; judge the goals.
 
     Raises `UserFacingError` for a short form, and for a page that cannot be read or has no marks.
     """
@@ -40,20 +46,22 @@ def update(page: Path, runs: Sequence[SavedRun]) -> None:
         ) from None
     for run in runs:
         text = with_rows(text, run.run.name, rows(run))
-    page.write_text(text, encoding="utf-8")
+    plans = {path.stem: load_plan(path) for path in PLANS.glob("*.yaml")}
+    page.write_text(with_goals(text, plans), encoding="utf-8")
 
 
 def with_rows(text: str, name: str, new: Sequence[str]) -> str:
     """Return the page with a run's rows replaced, between two marks and sorted by name."""
-    before, begin, rest = text.partition(BEGIN)
-    between, end, after = rest.partition(END)
-    if not begin or not end:
-        raise UserFacingError(
-            f"the page has no marks for rows: put the lines {BEGIN} and {END} around a table."
-        )
-    lines = [line for line in between.strip().splitlines() if line]
-    head, old = lines[:2], [line for line in lines[2:] if not line.startswith(f"| {name} |")]
-    return before + "\n".join([begin, *head, *sorted([*old, *new]), end]) + after
+    before, lines, after = _split(text, BEGIN, END)
+    old = [line for line in lines[2:] if not line.startswith(f"| {name} |")]
+    return before + "\n".join([*lines[:2], *sorted([*old, *new])]) + after
+
+
+def with_goals(text: str, plans: Mapping[str, Plan]) -> str:
+    """Return the page with the goals of the plans, by name, as its rows reach them."""
+    _, lines, _ = _split(text, BEGIN, END)
+    before, _, after = _split(text, GOALS_BEGIN, GOALS_END)
+    return before + "\n".join(goals_table(lines[2:], plans)) + after
 
 
 def rows(saved: SavedRun) -> list[str]:
@@ -61,7 +69,7 @@ def rows(saved: SavedRun) -> list[str]:
     day = saved.run.began[:10]
     found = []
     for variant, rate in saved.run.capacity.items():
-        what = _capacity(saved, variant, rate) if rate else "the lowest rate was not sustained"
+        what = _capacity(saved, variant, rate or 0.0)
         found.append(f"| {saved.run.name} | {f'capacity {variant}'.strip()} | {what} | | {day} |")
     values = figures(saved.points)
     grown = growths(saved.points)
@@ -77,7 +85,7 @@ def rows(saved: SavedRun) -> list[str]:
         if violated := [point.violated_limits for point in valid if point.violated_limits]:
             sentences = "; ".join(sentence for each in violated for sentence in each)
             count = f"{len(violated)} of {len(valid)} repeats"
-            shown.append(f"LIMIT VIOLATED in {count}: {sentences}")
+            shown.append(f"{VIOLATED} {count}: {sentences}")
         if not shown:
             shown = ["no figure" if valid else f"INVALID: {'; '.join(own[0].reasons)}"]
         repeats = f"{len(valid)} of {len(own)}"
@@ -94,6 +102,17 @@ def _capacity(saved: SavedRun, variant: str, sustained: float) -> str:
     failed = [
         point.rate for point in saved.points if point.variant == variant and point.rate > sustained
     ]
-    return f"{number(sustained)} events/s" + (
-        f"; {number(min(failed))} not sustained" if failed else ""
+    return f"{CAPACITY}: {number(sustained)}" + (
+        f"; not sustained: {number(min(failed))}" if failed else ""
     )
+
+
+def _split(text: str, begin: str, end: str) -> tuple[str, list[str], str]:
+    """Return the page until after the first mark, the lines of the table, and the page after it."""
+    before, found, rest = text.partition(begin)
+    table, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        raise UserFacingError(
+            f"the page lacks marks: put the lines {begin} and {end} around a table."
+        )
+    return f"{before}{begin}\n", table.strip().splitlines(), f"\n{end}{after}"

@@ -79,6 +79,7 @@ def test_valid_points_are_compared_by_label() -> None:
     assert [(d.label, d.metric, d.a.mean, d.a.repeats, d.b.mean) for d in compare(a, b)] == [
         ("x", "p50 ms", 5.5, 2, 5.5),
         ("x", "p99 ms", 11, 2, 11),
+        ("x", "max ms", 11, 2, 11),
     ]
 
 
@@ -105,8 +106,8 @@ def test_a_runs_rows_are_replaced_and_other_rows_stay() -> None:
     text = performance.with_rows(PAGE, "a", rows)
     assert text == PAGE.replace(
         "| b | old |\n| a | old |\n",
-        "| a | x | p50 ms: 5.5 (-0.853 to 11.9, 2 repeats); p99 ms: 11 (-1.71 to 23.7, 2 repeats) "
-        "| 2 of 2 | 2026-11-21 |\n"
+        "| a | x | p50 ms: 5.5 (-0.853 to 11.9, 2 repeats); p99 ms: 11 (-1.71 to 23.7, 2 repeats); "
+        "max ms: 11 (-1.71 to 23.7, 2 repeats) | 2 of 2 | 2026-11-21 |\n"
         "| a | y | INVALID: a gate (so) | 0 of 1 | 2026-11-21 |\n"
         "| b | old |\n",
     )
@@ -114,9 +115,11 @@ def test_a_runs_rows_are_replaced_and_other_rows_stay() -> None:
 
 def test_a_capacity_row_names_the_sustained_and_the_failed_rate() -> None:
     (row,) = performance.rows(saved(capacity={"": 28_500.0}))
-    assert row == "| a | capacity | 28,500 events/s | | 2026-11-21 |"
+    assert row == "| a | capacity | sustained events/s: 28,500 | | 2026-11-21 |"
     row, *_ = performance.rows(saved(point("100/s", 10), capacity={"": 50.0}))
-    assert row == "| a | capacity | 50 events/s; 100 not sustained | | 2026-11-21 |"
+    assert row == "| a | capacity | sustained events/s: 50; not sustained: 100 | | 2026-11-21 |"
+    row, *_ = performance.rows(saved(point("100/s", 10), capacity={"": None}))
+    assert row == "| a | capacity | sustained events/s: 0; not sustained: 100 | | 2026-11-21 |"
 
 
 def test_the_row_says_in_how_many_repeats_a_limit_was_violated() -> None:
@@ -145,5 +148,5 @@ def test_a_valid_point_without_a_shown_figure_is_not_called_invalid() -> None:
 
 
 def test_a_page_without_marks_for_rows_is_refused() -> None:
-    with pytest.raises(UserFacingError, match="the page has no marks for rows"):
+    with pytest.raises(UserFacingError, match="the page lacks marks: put the lines <!-- rows"):
         performance.with_rows("# Words\n", "a", [])

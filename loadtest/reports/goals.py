@@ -1,0 +1,94 @@
+"""The goals of the plans, judged by the rows of docs/performance.md."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from events.cli import UserFacingError
+from loadtest.plan import Goal, Plan
+from loadtest.reports.compare import Interval, ratio
+
+VIOLATED = "LIMIT VIOLATED in"
+"""How a row says in how many repeats a limit was violated."""
+HEAD = ("| question | plan | goal | limit | reached |", "|---|---|---|---|---|")
+
+
+class Row(NamedTuple):
+    """A row of the page's results."""
+
+    run: str
+    point: str
+    measured: str
+    repeats: str
+    """`2 of 3`: the valid ones of all; empty for a capacity."""
+    day: str
+
+    def figure(self, metric: str) -> str:
+        """Return the text of a figure; raise `UserFacingError` when the row has none."""
+        found = re.search(rf"(?:^|; ){re.escape(metric)}: ([^;]+)", self.measured)
+        if not found:
+            raise UserFacingError(f"the row {self.run}, {self.point} has no {metric!r}.")
+        return found[1]
+
+    @property
+    def valid(self) -> bool:
+        """Whether any repeat is valid."""
+        return not self.repeats.startswith("0 ")
+
+    @property
+    def limits_kept(self) -> str:
+        """In which repeats the limits were kept: `yes`, `no`, or their number."""
+        valid, total = (int(count) for count in self.repeats.split(" of "))
+        violated = re.search(rf"{VIOLATED} (\d+)", self.measured)
+        kept = valid - int(violated[1]) if violated else valid
+        return "yes" if kept == total else f"in {kept} of {total} repeats" if kept else "no"
+
+
+def goals_table(lines: Sequence[str], plans: Mapping[str, Plan]) -> list[str]:
+    """Return the table of all goals, from the lines of the rows and the plans by name."""
+    rows = [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in lines]
+    table = list(HEAD)
+    for name, plan in sorted(plans.items(), key=lambda item: (item[1].jobs, item[0])):
+        own = [row for row in rows if row.run == name]
+        for goal in plan.goals:
+            reached = _reached(goal, own)
+            limits = plan.limits_of(goal).text
+            line = f"| {goal.question} | `{name}` | {goal.text} | {limits} | {reached} |"
+            table.append(" ".join(line.split()))
+    return table
+
+
+def _reached(goal: Goal, rows: Sequence[Row]) -> str:
+    """Return whether the goal is reached, with its figure; unless it is, also why."""
+    verdict, figure = _judge(goal, rows) if rows else ("no full run yet", "")
+    why = "" if verdict == "yes" else goal.why_missed
+    return "; ".join(filter(None, [f"{verdict}: {figure}".removesuffix(": "), why]))
+
+
+def _judge(goal: Goal, rows: Sequence[Row]) -> tuple[str, str]:
+    """Return the verdict and the figure that it is about.
+
+    The mean decides. A ratio is decided only where its whole interval is on one side of the bound.
+    """
+    row = _find(rows, goal.point)
+    other = _find(rows, goal.relative_to) if goal.relative_to else row
+    if not (row.valid and other.valid):
+        return "no valid repeat", ""
+    figure = row.figure(goal.metric) if goal.metric else ""
+    if goal.bound is None:
+        return row.limits_kept, figure
+    value = Interval.parse(figure)
+    if goal.relative_to:
+        value = ratio(value, Interval.parse(other.figure(goal.metric)))
+        figure = str(value)
+        if value.low <= goal.bound <= value.high:
+            return "not decided", figure
+    reached = value.mean >= goal.bound if goal.at_most is None else value.mean <= goal.bound
+    return "yes" if reached else "no", figure
+
+
+def _find(rows: Sequence[Row], point: str) -> Row:
+    found = [row for row in rows if f"{row.point} ".startswith(f"{point} ".lstrip())]
+    if len(found) != 1:
+        raise UserFacingError(f"{rows[0].run} has {len(found)} rows of the point {point!r}, not 1.")
+    return found[0]
