@@ -24,7 +24,7 @@ LOST_SIGNAL_WATERMARK = timedelta(seconds=30)
 IMPRESSIONS_WATERMARK = timedelta(hours=2)
 CLICKS_WATERMARK = timedelta(hours=3)
 FUTURE_TOLERANCE = timedelta(minutes=5)
-"""How far an event may lie ahead of its append time before jobs by event time leave it out."""
+"""How far an event may lie ahead of its append time before event-time jobs leave it out."""
 
 DEFAULT_THRESHOLD_C = 100.0
 """The overheating threshold of a rack that the inventory does not name."""

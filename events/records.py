@@ -289,7 +289,7 @@ class UserTotal(Struct, kw_only=True):
 class DeadLetter(Struct, kw_only=True):
     """A record that was set aside, identified by `source_topic`, `partition` and `offset`.
 
-    Jobs by event time leave out a `future` record; rules by `sequence` count such a reading.
+    Event-time jobs leave out a `future` record; rules by `sequence` or append time count it.
     """
 
     source_topic: str

@@ -9,7 +9,7 @@ of the previous batch (lesson late_rows). For the third batch that is 10:00:20, 
 For the fourth it is 10:05:10, so the click is dropped. With the watermark after the aggregation the
 click always counts, every batch writes all windows, and the state only grows. Position and mode
 change together here; lesson state_cleanup shows the effect of the mode alone.
-In production: `action_counts`, like every job by event time, sets its watermark before it groups.
+In production: `action_counts`, like every event-time job, sets its watermark before it groups.
 """
 
 from collections.abc import Iterator

@@ -163,7 +163,7 @@ class TooLate(EventFault, frozen=True, tag="too-late"):
 
 
 class Future(EventFault, frozen=True, tag="future"):
-    """Events with a clock `min_s` to `max_s` ahead: only the rules by sequence count them."""
+    """Events with a clock `min_s` to `max_s` ahead, which event-time jobs leave out."""
 
     share: Share = 0.002
     min_s: Annotated[float, Meta(ge=600)] = 3600.0

@@ -38,7 +38,7 @@ NOT_EVENTS = (b"{", b"\xff", b'{"event_id":7}')
 class Sent:
     """What is sent to the three topics, in order, and which of it is an event that counts.
 
-    `left_out` has the values that jobs by event time leave out, by topic, each with the reason.
+    `left_out` has the values that event-time jobs leave out, by topic, each with the reason.
     """
 
     records: list[tuple[Topic, bytes, bytes]] = field(default_factory=list)
@@ -141,7 +141,7 @@ def add(sent: Sent, event: Event) -> None:
 
 
 def leave_out(sent: Sent, topic: Topic, value: bytes, reason: str) -> None:
-    """Append a value to what is sent that jobs by event time leave out."""
+    """Append a value to what is sent that event-time jobs leave out."""
     sent.records.append((topic, b"left out", value))
     sent.left_out.append((topic, value, reason))
 

@@ -72,7 +72,7 @@ class _Readable:
             not_future = np.insert(not_future, places, True)
         self.rows: Ints = rows
         self.not_future: Bools = not_future
-        # Of a future record, jobs by event time see nothing.
+        # Of a future record, event-time jobs see nothing.
         seen_ms = np.where(not_future, event_ms, BEFORE_ALL_MS)
         self._latest_ms: Ints = np.maximum.accumulate(seen_ms)
         self.before_ms: Ints = np.concatenate([[BEFORE_ALL_MS], self._latest_ms[:-1]])
@@ -102,7 +102,7 @@ class _RackRecords:
     before_ms: list[int]
     """The latest event time of the fleet before each record."""
     not_future: list[bool]
-    """Whether jobs by event time read the record."""
+    """Whether event-time jobs read the record."""
 
     @property
     def rack_id(self) -> str:

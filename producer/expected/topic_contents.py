@@ -80,11 +80,11 @@ class TopicContents:
         self.future: Bools = self.event_ms > self.rows[:, 4] + duration_ms(FUTURE_TOLERANCE)
 
     def records(self) -> Iterator[Any]:
-        """Yield the records that jobs by event time can read, without the flush records."""
+        """Yield the records that event-time jobs can read, without the flush records."""
         yield from self.drawn(self.rows[~self.malformed & ~self.future])
 
     def latest_ms(self) -> int:
-        """Return the latest event time that jobs by event time have seen, flush records included.
+        """Return the latest event time that event-time jobs have seen, flush records included.
 
         It is 0 if they have seen none.
         """

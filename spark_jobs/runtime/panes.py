@@ -35,7 +35,7 @@ _AGGREGATES = [
 
 
 def pane_batches(keys: tuple[str, ...], value: str, lengths_us: tuple[int, int]) -> Batches:
-    """Return the batches that `summaries` takes, for a job by event time.
+    """Return the batches that `summaries` takes, for an event-time job.
 
     `keys` are the text fields that are the key, and `value` is the field to summarise. `lengths_us`
     are the length and the slide of the windows, in microseconds.

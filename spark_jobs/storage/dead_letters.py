@@ -1,10 +1,10 @@
-"""Which records are set aside, and why?
+"""Which records are malformed, or too far in the future?
 
 Topics: the four event topics, and `alerts` -> `dead-letters`. No window, no state.
 
 `run` adds this job for the topics of the jobs that it starts, so each topic is reported once per
 deployment. A record that cannot be read is `unreadable`. On event topics, a record more than five
-minutes ahead of its append time is `future`: jobs by event time leave it out, since one wrong clock
+minutes ahead of its append time is `future`: event-time jobs leave it out, since one wrong clock
 would make all other records late. Each topic has its own query and checkpoint.
 
 Limitations: a crash may report a record again. `source_topic`, `partition` and `offset` together
@@ -121,9 +121,9 @@ def _most_urgent(triggers: Sequence[Trigger]) -> Trigger:
 def _future_sentence(record: type[msgspec.Struct]) -> str:
     sentence = (
         f"event_time is more than {to_interval(FUTURE_TOLERANCE)} ahead of the append time: "
-        "jobs by event time leave it out"
+        "event-time jobs leave it out"
     )
-    counted = ", rules by sequence count the reading"
+    counted = ", rules by sequence or append time count the reading"
     return sentence + (counted if "sequence" in record.__struct_fields__ else "")
 
 

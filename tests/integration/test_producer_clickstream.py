@@ -82,7 +82,7 @@ def flush_of(records: list[Record]) -> Record:
 def topic_contents(
     kafka: Kafka, topic: Topic
 ) -> tuple[list[Event], set[tuple[str, int, int, int, str]]]:
-    """Return the events that jobs by event time read, and the dead letters."""
+    """Return the events that event-time jobs read, and the dead letters."""
     events, dead = [], set()
     for record in kafka.read_all(topic):
         event, size = read(topic, record), len(record.value or b"")

@@ -302,14 +302,14 @@ def test_an_event_of_the_future_is_reported_and_still_counted_by_sequence(
     assert reported(raw, RackReading) == {
         1: (
             "future",
-            "event_time is more than 5 minutes ahead of the append time: jobs by event time leave "
-            "it out, rules by sequence count the reading",
+            "event_time is more than 5 minutes ahead of the append time: event-time jobs leave it "
+            "out, rules by sequence or append time count the reading",
         )
     }
     assert bucketed_offsets(raw) == [0, 1]
     future_click = encode(click(event_time="2026-11-18T12:06:00Z"))
     ((_, error),) = reported(kafka_table(spark, [future_click]), AdClick).values()
-    assert error.endswith(" append time: jobs by event time leave it out")
+    assert error.endswith(" append time: event-time jobs leave it out")
 
 
 def test_of_alerts_only_what_cannot_be_read_is_reported(spark: SparkSession) -> None:

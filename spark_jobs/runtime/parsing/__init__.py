@@ -65,7 +65,7 @@ def is_future() -> Column:
 def is_left_out(*, by_event_time: bool) -> Column:
     """Tell whether a job leaves a parsed record out.
 
-    It leaves out what cannot be read. Jobs by event time also leave out the future: one wrong clock
+    It leaves out what cannot be read. Event-time jobs also leave out the future: one wrong clock
     would make all other events late. Batches are used: they have neither an error nor a time.
     """
     unreadable = F.col("error").isNotNull()
