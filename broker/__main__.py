@@ -87,10 +87,9 @@ def status(port: Port = None, data_dir: DataDir = None) -> None:
             f"localhost:{checked_port}", config.topic_prefix, timeout_s=3
         )
     except cli.UserFacingError as error:
+        sentence = str(error)
         typer.echo(
-            f"No broker runs in {folder}: {error}"
-            if broker is None
-            else f"Process {broker.pid}: {error}"
+            f"Process {broker.pid}: {sentence}" if broker else sentence[0].upper() + sentence[1:]
         )
         raise typer.Exit(1) from None
     owner = (

@@ -85,9 +85,8 @@ def run_command(
         float | None,
         typer.Option(
             min=0.001,
-            help="Watermark of the rules' jobs, in seconds; by default each job's own. "
-            "Needs --no-clickstream, whose hours pass in seconds, and leaves out "
-            "signal_statistics.",
+            help="Watermark of the job lost_signal, in seconds; by default its own. Other jobs "
+            "would get it, too: needs --no-clickstream, and leaves out signal_statistics.",
             show_default=False,
         ),
     ] = None,

@@ -24,7 +24,7 @@ MetricsPort = Annotated[
     typer.Option(
         min=1,
         max=65535,
-        help="Serve Prometheus metrics on this port; default: METRICS_PORT, without it none.",
+        help="Port that serves Prometheus metrics; default: METRICS_PORT. Without either, none.",
     ),
 ]
 """The option `--metrics-port` of every program that has metrics."""

@@ -109,7 +109,7 @@ def read(kind: type[_Kind], env_file: str | None = None, *, are_secret: bool = F
         wrong = "; ".join(
             ".".join(str(part) for part in one["loc"]).upper()
             + ("" if are_secret else f"={one['input']!r}")
-            + f": {one['msg']}"
+            + f": {one['msg'].removeprefix('Value error, ')}"
             for one in error.errors()
         )
         raise UserFacingError(

@@ -175,7 +175,12 @@ def _find_capacity(plan: Plan, path: Path, folder: Path, resume: bool) -> None:
 def _plan_path(text: str) -> Path:
     path = Path(text)
     named = PLANS / f"{text}.yaml"
-    return named if named.exists() and not path.is_file() else path
+    if named.exists() and not path.is_file():
+        return named
+    if not path.exists():
+        names = ", ".join(sorted(plan.stem for plan in PLANS.glob("*.yaml")))
+        raise cli.UserFacingError(f"there is no plan {text!r}: name a file, or one of {names}.")
+    return path
 
 
 def _run_folder(name: str) -> Path:

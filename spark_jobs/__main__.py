@@ -12,7 +12,8 @@ from events import cli
 from spark_jobs import status_commands
 
 app = cli.new_app(
-    "Structured Streaming jobs: each answers one question, from Kafka topics to a Kafka topic."
+    "Structured Streaming jobs: each reads Kafka topics, answers one question, and writes a topic "
+    "or files."
 )
 command = sys.argv[1:2] if __name__ == "__main__" else []
 if command not in (["compact"], ["status"], ["health"]):  # Spark takes seconds and 100 MB to load

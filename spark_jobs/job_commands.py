@@ -64,9 +64,15 @@ OWN_INTERVALS = listed(job.name for job in JOBS.values() if job.interval_option)
 
 @app.command("list")
 def list_jobs() -> None:
-    """List the jobs: name, topics, triggers (the default first) and question."""
-    for job in JOBS.values():
-        typer.echo(f"{job.name}  {job.flow}  [{', '.join(job.plans)}]  {QUESTIONS[job.name]}")
+    """List the jobs: name, question, triggers (the default first) and topics."""
+    rows = [
+        (job.name, QUESTIONS[job.name], f"[{', '.join(job.plans)}]", job.flow)
+        for job in JOBS.values()
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
 
 
 @app.command(cls=RunCommand)
@@ -178,8 +184,8 @@ def run(
         int,
         typer.Option(
             min=0,
-            help="How often at most a query that fails is started again within ten minutes, while "
-            "the others go on. Under available-now never.",
+            help="The most restarts of a failed query within ten minutes; one more failure ends "
+            "the process. With --trigger available-now the first one does.",
         ),
     ] = DEFAULT_RESTARTS,
     metrics_port: MetricsPort = None,
@@ -189,11 +195,11 @@ def run(
 ) -> None:
     """Run jobs until Ctrl-C, until a query fails for good (exit 1), or until available-now ends.
 
-    A query that fails continues from its checkpoint, and the others go on meanwhile. `status` and
-    `health` show how the queries are.
+    A query that fails is started again from its checkpoint, while the others go on. The commands
+    `status` and `health` show which queries run and what is wrong with the others.
 
-    The job dead_letters is added for the topics that they read, unless another process that has
-    the same checkpoint root reports those already.
+    The job dead_letters is added for the topics that the jobs read, unless another process with the
+    same checkpoint root reports these topics already.
 
     Each job has options of its own. Name the job to see them with their defaults:
 
@@ -227,9 +233,7 @@ def run(
         )
     racks = tuple(read_inventory(inventory)) if inventory else ()
     if rules and not inventory:
-        raise cli.UserFacingError(
-            "--rules names racks and device types: add their --inventory FILE, too."
-        )
+        raise cli.UserFacingError("--rules is checked against the inventory: add --inventory FILE.")
     rules_file = read_rules(rules, racks) if rules else Rules()
     # The rules decide a job's default trigger; the chosen jobs take them below.
     of_the_flags = [

@@ -13,6 +13,7 @@ from events.cli import UserFacingError
 from events.driver_health import problems
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
+    FOLDER_VARIABLE,
     Found,
     ProgramStatus,
     age_s,
@@ -56,9 +57,10 @@ def status(
 
     Below them is a line for each producer and alerting process: it runs, or what is wrong with it.
 
-    IN/S is the rate of records read. LATE and LEFT count the records that were dropped as late, and
-    that were left out as unreadable or from the future, since the driver started. In Real-time Mode
-    Spark reports no lag and no rate.
+    LATEST is how long ago the latest batch ended, LAG how many records the topics hold beyond it,
+    and IN/S the rate of records read. LATE counts the records that were dropped as late, and
+    SKIPPED those that were left out as unreadable or from the future, since the driver started. In
+    Real-time Mode Spark reports no lag and no rate.
     """
     if not watch:
         found = _find()
@@ -100,8 +102,9 @@ def _find(host: str | None = None) -> Found[DriverStatus]:
     found = find_statuses(home, PROGRAM, DriverStatus, host=host)
     if found.is_empty:
         raise UserFacingError(
-            f"no jobs run: there is no status in {status_folder(home)}; "
-            "start some with python -m spark_jobs run, or set RACKSTREAM_HOME to theirs."
+            f"no jobs run: there is no status in {status_folder(home)}; start "
+            f"some with python -m spark_jobs run, or set RACKSTREAM_HOME or {FOLDER_VARIABLE} to "
+            "theirs."
         )
     return found
 
@@ -174,7 +177,7 @@ def query_table(driver: DriverStatus, at_ms: int) -> "Table":
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for title in ("QUERY", "STATE"):
         table.add_column(title, overflow="fold")
-    for title in ("LATEST", "BEHIND", "IN/S", "LATE", "LEFT", "RESTARTS"):
+    for title in ("LATEST", "LAG", "IN/S", "LATE", "SKIPPED", "RESTARTS"):
         table.add_column(title, justify="right", no_wrap=True)
     ended = has_ended(driver, at_ms)
     for query in driver.queries:

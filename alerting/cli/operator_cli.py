@@ -49,9 +49,9 @@ def list_command(
 ) -> None:
     """Show open incidents, the newest first, and active silences.
 
-    The data is read from the database of `alerting run` on this machine. A new command shows when
-    that process has read it from Kafka, usually within a second. The exit status is 0, with or
-    without open incidents.
+    The data is read from the database of `alerting run` on this machine. An acknowledgement or a
+    silence shows once that process has read it from Kafka, usually within a second. The exit status
+    is 0, with or without open incidents.
     """
     path = database_path(database)
     console = rendering.console()
@@ -148,11 +148,11 @@ def ack(
     database: Database = None,
     by: By = None,
 ) -> None:
-    """Acknowledge incidents, which stops their reminders until they are resolved.
+    """Acknowledge incidents: stop their notices until they are resolved or their severity rises.
 
-    An acknowledgement covers the severity that list shows now and lower ones. If the severity
-    rises, people are notified again. The incident is looked up in the database. The command goes to
-    the Kafka topic alert-commands, which every alerting process reads.
+    An acknowledgement covers the severity that list shows now and lower ones. The incident is
+    looked up in the database. The command goes to the Kafka topic alert-commands, which every
+    alerting process reads.
     """
     now = now_ms()
     with queries.open_database(database_path(database)) as db:

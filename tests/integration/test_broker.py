@@ -217,7 +217,7 @@ def test_up_status_down_kill_and_fresh(data_dir: Path) -> None:
     assert second.child is not None
     second.child.wait()
     assert (data_dir / "process.json").exists()
-    assert "No broker runs in" in run("broker", "status", *options).stdout
+    assert "No broker answers at" in run("broker", "status", *options).stdout
 
     third = run("broker", "up", "--fresh", *options, env=env)
     assert third.returncode == 0

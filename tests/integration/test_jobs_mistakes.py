@@ -1,5 +1,6 @@
 """A user who starts jobs wrongly reads one sentence, without a stack trace; exit status 1."""
 
+import re
 import socket
 import sys
 from collections.abc import Callable
@@ -148,20 +149,22 @@ def test_what_spark_or_the_disk_refuses_is_one_sentence_too(
     assert complaint(root, option, env=topics.env).startswith(sentence)
 
 
-def test_the_list_names_every_job_with_its_topics_and_its_question(command: Command) -> None:
+def test_the_list_names_every_job_with_its_question_and_its_topics(command: Command) -> None:
     status, stdout, stderr = command("spark_jobs", "list")
     assert status == 0, stderr
-    assert [line.split("  ") for line in stdout.splitlines()][:2] == [
+    lines = stdout.splitlines()
+    assert [re.split("  +", line) for line in lines][:2] == [
         [
             "rack_temperature",
-            "rack-readings -> rack-temperature",
-            "[real-time, micro-batch, available-now]",
             "How warm is each rack, and the whole fleet?",
+            "[real-time, micro-batch, available-now]",
+            "rack-readings -> rack-temperature",
         ],
         [
             "overheating",
-            "rack-readings -> alerts",
-            "[real-time, micro-batch, available-now]",
             "Which racks are overheating?",
+            "[real-time, micro-batch, available-now]",
+            "rack-readings -> alerts",
         ],
     ]
+    assert len({line.index("[") for line in lines}) == 1, "the columns are aligned"

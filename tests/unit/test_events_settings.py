@@ -76,6 +76,7 @@ def test_a_wrong_setting_is_named_with_its_value(
         settings.load()
     assert str(error.value).startswith(f"a setting is wrong: {name}={value!r}: ")
     assert str(error.value).endswith("Correct it in the environment or in .env.")
+    assert "Value error" not in str(error.value), "what Pydantic puts before our sentences"
 
 
 def test_every_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from loadtest.short import shortened
 from producer.faults import Late, Silence
 from producer.pacing.shape import SingleBurst
 from producer.scenario import load_scenario
-from tests.support import ROOT
+from tests.support import ROOT, run
 
 PLANS = sorted((ROOT / "loadtest" / "plans").glob("*.yaml"))
 
@@ -193,6 +193,13 @@ def test_a_missing_plan_is_named(tmp_path: Path) -> None:
         UserFacingError, match=r"no.yaml cannot be read \(No such file or directory\): check PLAN\."
     ):
         load_plan(tmp_path / "no.yaml")
+
+
+def test_a_plan_that_does_not_exist_is_refused_with_the_names_of_those_that_do() -> None:
+    done = run("loadtest", "run", "nope")
+    assert done.returncode == 1
+    assert done.stderr.startswith("loadtest: there is no plan 'nope': name a file, or one of ")
+    assert all(path.stem in done.stderr for path in PLANS)
 
 
 def test_variants_run_forwards_and_backwards_alternately(tmp_path: Path) -> None:

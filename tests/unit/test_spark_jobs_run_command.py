@@ -154,7 +154,7 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
             "--checkpoint-root file:///data: name a local folder by its path, without file:.",
         ),
         (["heat_death"], "there is no job 'heat_death': choose from rack_temperature, overheating"),
-        (["overheating", "--rules=rules.yaml"], "--rules names racks and device types: add their"),
+        (["overheating", "--rules=rules.yaml"], "--rules is checked against the inventory: add"),
         ([], "name the jobs to run (`list` shows them), or add --all-real-time or --all-micro-"),
     ],
 )

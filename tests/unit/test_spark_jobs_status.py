@@ -318,10 +318,10 @@ def test_the_table_fits_into_80_columns_and_hides_nothing(recorder: StatusRecord
     assert max(map(len, lines)) <= 80
     text = "\n".join(line.rstrip() for line in lines)
     assert (
-        "QUERY                       STATE       LATEST BEHIND IN/S LATE LEFT RESTARTS\n"
-        "dead_letters-ad-impressions micro-batch    2 s  12.3M 988k 123k    -        0\n"
-        "user_totals                 restarting     2 s  12.3M    - 123k    -        0\n"
-        "overheating                 real-time      2 s      -    - 123k    -        0\n"
+        "QUERY                       STATE       LATEST   LAG IN/S LATE SKIPPED RESTARTS\n"
+        "dead_letters-ad-impressions micro-batch    2 s 12.3M 988k 123k       -        0\n"
+        "user_totals                 restarting     2 s 12.3M    - 123k       -        0\n"
+        "overheating                 real-time      2 s     -    - 123k       -        0\n"
         "user_totals failed 2 s ago: java.lang.ArithmeticException: / by zero and more"
     ) in text
 
@@ -379,8 +379,9 @@ def test_without_a_driver_health_and_status_say_what_to_do(tmp_path: Path) -> No
         done = run("spark_jobs", command, env={"RACKSTREAM_HOME": str(tmp_path)})
         assert done.returncode == 1
         assert done.stderr == (
-            f"spark_jobs: no jobs run: there is no status in {tmp_path / 'status'}; "
-            "start some with python -m spark_jobs run, or set RACKSTREAM_HOME to theirs.\n"
+            f"spark_jobs: no jobs run: there is no status in {tmp_path / 'status'}; start "
+            "some with python -m spark_jobs run, or set RACKSTREAM_HOME or RACKSTREAM_STATUS to "
+            "theirs.\n"
         )
 
 
