@@ -1,4 +1,4 @@
-"""What a browser receives, as JSON: a snapshot of everything, then updates of what changed."""
+"""Define what a browser receives, as JSON: a snapshot of everything, then what has changed."""
 
 from collections.abc import Sequence
 

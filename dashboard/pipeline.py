@@ -1,4 +1,4 @@
-"""Whether the pipeline keeps up: rates, latencies of alerts, dead letters, and the queries."""
+"""Summarise whether the pipeline keeps up: rates, alert latency, dead letters, and the queries."""
 
 import math
 from collections import Counter, deque

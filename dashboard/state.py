@@ -1,4 +1,4 @@
-"""What the dashboard knows, in bounded memory, with a version for everything that a browser shows.
+"""Keep what the dashboard shows, in bounded memory, with a version for each part of the page.
 
 Records go in, and the changes since a version come out. This module knows neither Kafka nor the
 time: whoever calls it says what time it is.

@@ -1,4 +1,4 @@
-"""How long alerts take from the moment when their rule can decide: a pure function over rows."""
+"""Measure how long alerts take from the moment when their rule can decide, from rows alone."""
 
 import statistics
 from collections import defaultdict

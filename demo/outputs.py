@@ -1,4 +1,4 @@
-"""Read what came out: alerting's log and database, and the jobs' topics."""
+"""Read the outputs of the pipeline: alerting's log and database, and the jobs' topics."""
 
 import sqlite3
 import time

@@ -1,4 +1,4 @@
-"""What the demo prints: what to expect, then the verdict as a table and a sentence."""
+"""Print what to expect of a demo, then the verdict as a table and a sentence."""
 
 from collections.abc import Iterator
 

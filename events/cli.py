@@ -1,4 +1,4 @@
-"""What every command line shares: users' errors end in a sentence, bugs in a stack trace."""
+"""Run the command line of any program: users' errors end in a sentence, bugs in a stack trace."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""Whether a driver and its queries are healthy, by their status (`events.driver_status`).
+"""Judge whether a driver and its queries are healthy, by their status (`events.driver_status`).
 
 The jobs' commands, their supervisor and the dashboard use it. Health checks run every few seconds,
 so this module loads nothing of Spark.

@@ -1,4 +1,4 @@
-"""What a program does before it imports its modules, which takes up to three seconds."""
+"""Prepare a program before it imports its modules, which takes up to three seconds."""
 
 import os
 import signal

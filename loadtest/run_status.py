@@ -1,4 +1,4 @@
-"""What a run of a plan shows on stderr: the point that runs, and the results of finished points."""
+"""Show a run of a plan on stderr: the point that runs, and the results of finished points."""
 
 import re
 import time

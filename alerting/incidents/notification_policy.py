@@ -1,4 +1,4 @@
-"""Which notice a site gets now, and when to check the site again.
+"""Decide which notice a site gets now, and when to check the site again.
 
 The functions are pure: incidents, their suppressions and the time are passed in.
 """

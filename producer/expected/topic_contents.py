@@ -1,4 +1,4 @@
-"""What a topic contains of some runs: the acknowledged records, and where and when each came."""
+"""Collect what a topic contains of some runs: the acknowledged records with their places."""
 
 from array import array
 from collections.abc import Iterator, Sequence

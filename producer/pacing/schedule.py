@@ -1,4 +1,4 @@
-"""When each event is due, and its event time.
+"""Compute when each event is due, and its event time.
 
 The schedule is absolute: event i is due i/rate seconds after the start, however late the events
 before it were. A shape changes the rate over time and keeps its mean.

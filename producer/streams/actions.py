@@ -1,11 +1,11 @@
-"""User actions in sessions, as functions of (seed, number).
+"""Draw user actions in sessions, as functions of (seed, number).
 
-There are as many slots as users must be active at a time for each to act every 30 seconds at the
-run's rate. Action `number` is in slot `number % slots`, and each slot goes from one user to the
-next. A turn of 16 actions belongs to two users, divided where the seed says, so that a session has
-4 to 12 actions. It begins with `open`, views pages, sometimes has a purchase, and ends with
-`close`. A slot has enough users for each to rest more than 30 minutes before its next session.
-A rate of less than one action in 30 seconds has one slot, and more time between actions.
+A user in a session acts every 30 seconds, so the rate decides how many sessions go on at a time.
+Each is in a *slot*: action `number` belongs to slot `number % slots`. A turn is 16 actions in a
+slot: a session of one user, then of another. The seed divides it, so that a session has 4 to 12
+actions: `open`, views with an occasional purchase, `close`. Each slot has enough users for each to
+rest for at least 45 minutes between two sessions. At less than one action in 30 seconds there is
+one slot, and more time between two actions.
 """
 
 import math

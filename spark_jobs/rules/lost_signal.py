@@ -3,10 +3,10 @@
 Topics: `rack-readings` -> `alerts`. Tumbling windows of 5 seconds of event time, by the rack's rule
 (`docs/rules.md`). Watermark: 30 seconds.
 
-A rack goes into `WARNING` when it sent some readings in a window, but fewer than expected: fewer
-than 5, or than half of what the inventory expects of it. It is back in `NORMAL` when a window has
-enough readings. A window is evaluated once the watermark has closed it. A rack's first window is
-skipped, as the rack may have started within it.
+A rack goes into `WARNING` when it sent some readings in a window, but fewer than expected. The
+expected number is the smaller of 5 and half of what the rack sends by the inventory. The rack is
+back in `NORMAL` when a window has enough readings. A window is evaluated once the watermark has
+closed it. A rack's first window is skipped, as the rack may have started within it.
 
 Limitations: it trusts the racks' clocks, so a rack whose clock is up to 5 minutes ahead makes the
 readings of all others late. The last windows stay open until any rack sends a newer reading.

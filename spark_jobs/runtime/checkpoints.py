@@ -1,4 +1,4 @@
-"""Where a query keeps its state, and whether a query may continue from the state that is there.
+"""Find the checkpoint of a query, and refuse one that another query has written.
 
 A checkpoint lies below `--checkpoint-root` at job / plan / state version / prefix (`-` for none).
 Its `fingerprint.json` holds the options that the state depends on. A query with another fingerprint

@@ -1,4 +1,4 @@
-"""Why a query failed, as a sentence, and whether starting it again can help."""
+"""Explain in a sentence why a query failed, and tell whether a restart can help."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How often, and after which wait, a failed query is started again."""
+"""Decide whether a failed query is started again, and after which wait."""
 
 from collections import deque
 
@@ -24,8 +24,8 @@ class RestartBudget:
     def next_delay_s(self, now_s: float, *, had_worked: bool) -> float | None:
         """Return how long to wait before the query is started again; None if it must not be.
 
-        `had_worked`: the query had ended a batch since its last start. It is started again at once.
-        Each further failure without a batch doubles the wait.
+        `had_worked`: the query worked since its last start, as the supervisor sees it. Then it is
+        started again at once. Each further failure before it has worked doubles the wait.
         """
         while self._restarts and now_s - self._restarts[0] > WINDOW_S:
             self._restarts.popleft()

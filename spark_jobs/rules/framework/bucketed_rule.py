@@ -1,9 +1,9 @@
-"""Run a rule about racks as Python state of buckets of racks.
+"""Run a rule about racks with Python state, grouped by buckets of racks.
 
-A rule is a `StatefulRule` of one rack, as if its racks were the groups. This module gives it its
-readings in the topic's order, its rules and its entry in the inventory, and keeps the state of all
-racks of a bucket as one value. Of that value, a batch decodes only the racks that have readings or
-whose timer is due; the others are copied as they are.
+A rule is written as a `StatefulRule` of a single rack. This module calls it rack by rack: with the
+readings in the topic's order, the rack's rule and its entry in the inventory. The state of all
+racks of a bucket is one value. A batch decodes only the racks that have readings or whose timer is
+due, and copies the others as they are.
 """
 
 from collections import namedtuple

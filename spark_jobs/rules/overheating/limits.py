@@ -1,4 +1,4 @@
-"""What the inventory and the rules file say about each rack, in the form that both plans take."""
+"""Collect what the inventory and the rules file say of each rack, in the form of both plans."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a plan may ask for instead of a row per record: batches of records."""
+"""Describe the batches of records that a plan may take instead of a row per record."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
