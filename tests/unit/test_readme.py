@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+import setup_env
+from jars.fetch import read_lock
 from tests.readme import longer_than_the_run, not_printed, transcript
 from tests.support import ROOT
 
@@ -47,6 +49,33 @@ def test_the_rates_are_those_of_the_plan_with_dead_letters() -> None:
     assert quoted
     rounded = [f"{round(int(rate), -4):,}" for rate in measured]
     assert list(quoted.groups()) == rounded
+
+
+def test_the_versions_are_those_of_the_locks() -> None:
+    packages = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    pyspark = re.search(r"^pyspark==(\S+)", packages, flags=re.MULTILINE)
+    assert pyspark
+    locked = {
+        "PySpark": pyspark[1],
+        "Spark's Kafka connector": version_of("spark", "spark-sql-kafka-0-10_2.13"),
+        "Kafka": version_of("broker", "kafka_2.13"),
+    }
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    found = {name: re.findall(rf"\b{name} (\d+\.\d+\.\d+)", readme) for name in locked}
+    assert found == {name: [version] for name, version in locked.items()}
+
+
+def test_the_oldest_python_and_the_javas_are_those_that_setup_accepts() -> None:
+    python = ".".join(map(str, setup_env.OLDEST_PYTHON))
+    javas = " or ".join(map(str, setup_env.JAVA_VERSIONS))
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"Python {python} or newer, and Java {javas};" in readme
+
+
+def version_of(lock: str, artifact: str) -> str:
+    """Return the version of a jar in a lock file."""
+    (version,) = (jar.version for jar in read_lock(lock) if jar.artifact == artifact)
+    return version
 
 
 def test_the_alerts_of_the_transcript_fit_into_the_run() -> None:
