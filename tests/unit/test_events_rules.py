@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from events.cli import UserFacingError
+from events.constants import DEFAULT_THRESHOLD_C
 from events.rules import (
+    RULE_TYPES,
     LostSignal,
     Overheating,
     Rules,
@@ -52,32 +54,35 @@ def test_a_file_without_rules_has_none(tmp_path: Path, text: str) -> None:
     assert rules_of(tmp_path, text) == Rules()
 
 
+def documented_defaults() -> dict[str, dict[str, str]]:
+    """Return the defaults in the table of options of docs/rules.md, by rule (or `all`)."""
+    document = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
+    table = document.split("| rule | option | default | meaning and bounds |\n")[1].split("\n\n")[0]
+    found: dict[str, dict[str, str]] = {}
+    rule = ""
+    for line in table.splitlines()[1:]:
+        name, names, default, _ = (cell.strip(" `") for cell in line[1:-1].split("|"))
+        rule = name or rule  # an empty cell repeats the one above it
+        options = re.findall(r"[a-z_]+", names)
+        defaults = default.split(", ") if default[0].isdigit() else [default] * len(options)
+        found.setdefault(rule, {}).update(zip(options, defaults, strict=True))
+    return found
+
+
 def test_the_defaults_are_those_of_the_documentation() -> None:
-    rules = Rules()
-    overheating = rules.for_rack(Overheating, "rack-0001")
-    assert (
-        overheating.threshold_c,
-        overheating.count,
-        overheating.within_s,
-        overheating.clear_below_c,
-    ) == (
-        None,
-        3,
-        None,
-        None,
-    )
-    assert (overheating.rising, overheating.critical_after_s, overheating.severity) == (
-        None,
-        None,
-        None,
-    )
-    weak = rules.for_rack(WeakSignal, "rack-0001")
-    assert (weak.below, weak.clear_at) == (0.2, 0.25)
-    lost = rules.for_rack(LostSignal, "rack-0001")
-    assert (lost.readings, lost.window_s) == (5, 5.0)
-    assert rules.for_rack(SilentSensor, "rack-0001").after_s == 30.0
-    out = rules.for_rack(SiteOutage, "")
-    assert (out.share, out.within_s) == (0.5, 60.0)
+    documented = documented_defaults()
+    of_all = documented.pop("all")
+    assert sorted(documented) == sorted(RULE_TYPES)
+    for name, kind in RULE_TYPES.items():
+        rule = Rules().for_rack(kind, "rack-0001")
+        assert set(rule.__struct_fields__) == {*of_all, *documented[name]}
+        for option, text in {**of_all, **documented[name]}.items():
+            default = getattr(rule, option)
+            if text[0].isdigit():
+                assert default == float(text), option
+            else:  # a default in words, such as the rack's threshold
+                assert default in (None, ()), option
+    assert documented["rack-overheating"]["threshold_c"].endswith(f" {DEFAULT_THRESHOLD_C:g}")
 
 
 def test_a_rack_has_the_first_rule_of_each_kind_that_applies_to_it() -> None:
