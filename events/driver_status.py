@@ -19,7 +19,7 @@ class TopicStatus(msgspec.Struct, kw_only=True):
 class QueryStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is known about a query. Absent: it is unknown, or the trigger does not report it.
 
-    - `active`: the query runs. `finished`: it has read everything, under available-now.
+    - `active`: the query runs. `finished`: it has read everything, with available-now.
     - `batch_s`: a real-time batch's length, or the least time between two micro-batches.
     - `started_time`: its latest start. `last_progress_time`: the end of its latest batch.
     - `input_rows_per_second`, `processed_rows_per_second`: of the latest batch, while it is recent.

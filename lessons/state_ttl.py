@@ -4,7 +4,7 @@ A state variable may have a time to live, which restarts with every write. An ex
 absent, and Spark removes it later. TTL uses the clock, so the time mode must be ProcessingTime.
 
 Notice: The count with a TTL restarts from 1 after half a second without events; the other count
-continues. The query runs batches without data all the time, so it never ends under available-now.
+continues. The query runs batches without data all the time, so it never ends with available-now.
 In production: No job uses it: what a job removes must not depend on when it runs.
 (`--state-retention ttl` of `user_totals` is a timer at the watermark.)
 """

@@ -1,13 +1,13 @@
 """Which racks have fallen silent?
 
-Topics: `rack-readings` -> `alerts`. No window. Watermark: under available-now 1 second of append
+Topics: `rack-readings` -> `alerts`. No window. Watermark: with available-now 1 second of append
 time, otherwise none.
 
 A rack is in `WARNING` when nothing from it was appended to the topic for more than 30 seconds, or
 what its rule says (`docs/rules.md`), until its next reading. A silence that goes on is detected by
 the wall clock, within 250 ms and half a second of its time, even when all racks are silent at once.
 A silence that is over is detected from the append times of two records, so a job that was down, or
-a replay, gives the same alerts. Under available-now the latest append time of the topic is the
+a replay, gives the same alerts. With available-now the latest append time of the topic is the
 clock.
 
 Limitations: a record may count as missing when the machine stalls for 250 ms between asking the

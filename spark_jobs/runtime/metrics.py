@@ -48,7 +48,7 @@ STATUS_METRICS: Sequence[StatusMetric[DriverStatus]] = (
     _query("active", "1 while the query runs, else 0.", lambda query: query.active),
     _query(
         "finished",
-        "1 when the query has read everything, under available-now, else 0.",
+        "1 when the query has read everything, with --trigger available-now, else 0.",
         lambda query: query.finished,
     ),
     _query(

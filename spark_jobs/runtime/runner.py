@@ -115,7 +115,7 @@ def run(
     starts, and for each query that fails, is started again or ends. A checkpoint that refuses the
     options is named before Spark starts.
 
-    Under available-now the jobs start in stages (`dependency_stages`), each after the one before it
+    With available-now the jobs start in stages (`dependency_stages`), each after the one before it
     has ended. A query that fails is not started again.
     """
     for one in jobs:
@@ -185,7 +185,7 @@ def _by_urgency(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:
     """Return the jobs in groups: each starts when the queries of those before it work.
 
     In micro-batches rules come first, as somebody waits for alerts, and deferred jobs last: the
-    first batches of many queries at once take each other's processor time for minutes. Under
+    first batches of many queries at once take each other's processor time for minutes. With
     available-now a job that `covers_other_readers` waits: a query that has ended a batch has fixed
     the offsets at which it ends.
     """
@@ -206,7 +206,7 @@ def _until_all_work(
 ) -> Callable[[], bool]:
     """Return a condition: every query in batches works, a signal has arrived, or it took long.
 
-    A job that `covers_other_readers` waits under available-now however long it takes.
+    A job that `covers_other_readers` waits with available-now however long it takes.
     """
     must_wait = any(one.trigger is Trigger.AVAILABLE_NOW for one in waiting)
     deadline = time.monotonic() + (math.inf if must_wait else DEFERRED_AT_MOST_S)

@@ -105,7 +105,7 @@ class Supervisor:
     def batches_work(self) -> bool:
         """Tell whether every query but those in Real-time Mode has ended a batch since its start.
 
-        A query under available-now may have ended altogether.
+        A query with available-now may have ended altogether.
         """
         return all(
             self._recorder.has_worked(one.prepared.name)

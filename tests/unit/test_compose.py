@@ -511,6 +511,24 @@ def test_the_image_has_every_package_that_its_programs_import() -> None:
             assert imported <= set(PACKAGES), source
 
 
+def test_the_documented_override_repeats_the_command_and_adds_a_rules_file() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    section = page.split("\n### A rules file in containers\n")[1].split("\n### ")[0]
+    override = yaml.safe_load(section.split("```yaml\n")[1].split("```")[0])
+    for name, service in override["services"].items():
+        (mount,) = service["volumes"]
+        file = mount.split(":")[1]
+        assert service["command"] == [*SERVICES[name]["command"], f"--rules={file}"]
+    with_rules = {
+        name
+        for name in OURS
+        if {"--all-real-time", "--all-micro-batch", "verdict"} & {*OURS[name].get("command", [])}
+    }
+    assert with_rules == {name for name in re.findall(r"`([a-z-]+)`", section) if name in OURS} - {
+        "closed-windows"
+    }
+
+
 def test_what_fetches_the_connector_has_all_that_it_imports() -> None:
     stage = DOCKERFILE.split(" AS connector", 1)[1].split("\nFROM", 1)[0]
     copied = set(re.findall(r"events/(\w+)\.py", stage))

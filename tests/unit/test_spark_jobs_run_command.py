@@ -270,7 +270,7 @@ def test_a_job_uses_the_common_options_that_change_how_it_runs(name: str) -> Non
         changed = {
             trigger
             for trigger in job.plans
-            # Under available-now Spark starts each batch at once, whatever its length.
+            # With available-now Spark starts each batch at once, whatever its length.
             if trigger is not Trigger.AVAILABLE_NOW
             and given.batch_for(ConfiguredJob(job, job.options(), trigger))
             != usual.batch_for(ConfiguredJob(job, job.options(), trigger))
