@@ -22,8 +22,9 @@ app = typer.Typer()
 def health() -> None:
     """Say whether the producers of this host keep their schedule: exit 0, or 1 and why not.
 
-    Unhealthy: a producer was killed, or its status is older than 10 s; the broker has acknowledged
-    nothing for 30 s although records wait or fail; the run is more than 10 s behind its schedule.
+    Unhealthy: a producer has failed, hangs or was killed, the broker acknowledges nothing although
+    records wait or fail, or the run is behind its schedule. How long each of these may last:
+    docs/operations.md, Status and health.
     """
     home, at_ms = find_home(), now_ms()
     found = find_statuses(home, PROGRAM, ProducerStatus, host=socket.gethostname())

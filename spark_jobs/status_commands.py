@@ -85,9 +85,9 @@ def status(
 def health() -> None:
     """Say whether the drivers of this host work: exit 0, or 1 and one sentence why not.
 
-    Unhealthy: a driver has ended, or its status is older than 10 s; the broker has not answered for
-    30 s; a query does not run; a micro-batch query has ended no batch for as long as five of its
-    batches although records wait; a real-time query has ended no batch for as long as two.
+    Unhealthy: a driver has ended or hangs, the broker does not answer, a query does not run, a
+    micro-batch query ends no batch although records wait, or a real-time query ends no batch. How
+    long each of these may last: docs/operations.md, Status and health.
     """
     at_ms = now_ms()
     found = _find(host=socket.gethostname())
