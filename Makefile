@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-rest test-all lessons lint docs screenshots format lock \
 	broker broker-down status load bench up up-cluster up-brokers verdict monitoring failover \
-	test-stack down logs clean clean-runs
+	test-stack test-forms down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ failover: setup ## Kill the Spark master, a worker and a broker under load; coun
 
 test-stack: setup ## Test the containers: verdicts after the start, after kills, after a restart
 	REQUIRE_DOCKER=1 EACH_VERDICT=1 $(PY) -m pytest -s tests/containers/test_stack.py
+
+test-forms: setup ## Test the containers: make up, verdict, down, up-cluster and up-brokers in turn
+	REQUIRE_DOCKER=1 $(PY) -m pytest -s tests/containers/forms.py
 
 logs: ## Follow the alerts of the containers
 	$(COMPOSE) logs --follow --no-log-prefix alerting

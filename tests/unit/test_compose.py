@@ -71,6 +71,7 @@ LONG_RUNNING = {
 }
 """The services of `make up`, `make up-cluster` and `make up-brokers` that never end."""
 BUDGET_MIB = 6144
+MASTER_SCRIPT = "/opt/rackstream/spark/master.sh"
 
 
 def env_example() -> dict[str, str]:
@@ -101,7 +102,7 @@ def program_words(service: dict[str, Any]) -> list[str]:
 
 def runs_spark_itself(service: dict[str, Any]) -> bool:
     """Tell whether a service is Spark's master or a worker."""
-    return "spark-class" in service.get("entrypoint", [])
+    return bool({"spark-class", MASTER_SCRIPT}.intersection(service.get("entrypoint", [])))
 
 
 def reported_topics(*, real_time: bool) -> set[topics.Topic]:
@@ -489,6 +490,12 @@ def test_who_archives_also_compacts() -> None:
         if "with_compaction.sh" in " ".join(service.get("entrypoint", []))
     }
     assert archiving == compacting == {"micro-batch", "cluster-micro-batch"}
+
+
+def test_the_spark_master_keeps_what_it_recovers_from_on_a_volume() -> None:
+    script = (ROOT / "deploy" / "spark" / Path(MASTER_SCRIPT).name).read_text(encoding="utf-8")
+    (folder,) = re.findall(r"^cd (\S+) ", script, re.MULTILINE)
+    assert volumes(SERVICES["spark-master"])[folder] == "spark-master"
 
 
 def test_variables_that_the_file_asks_for_are_in_the_example() -> None:
