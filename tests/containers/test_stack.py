@@ -70,7 +70,8 @@ def assert_all_is_right(stack: Stack) -> None:
     assert "All outputs match the truth: 0 missing, 0 wrong." in text, text
     assert status == 0, text
     table = table_of(text)
-    assert set(table) == {*VERDICT_ROWS}
+    # A window is closed 10 to 15 minutes after its first reading.
+    assert set(table) - {"closed windows"} == {*VERDICT_ROWS}
     assert [name for name, (expected, *_) in table.items() if not expected] == []
 
 
