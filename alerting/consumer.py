@@ -18,6 +18,7 @@ from alerting import alert_log
 from alerting.decoding import MalformedRecord, NewAlert, Source, SourceRecord
 from alerting.status import StatusRecorder
 from alerting.store import Counts, Store
+from events.alerting_health import missing_topic_problem
 from events.cli import UserFacingError
 from events.times import now_ms, to_text
 
@@ -113,9 +114,8 @@ def run(
                 status.broker_answers(missing_topic is not None, missing_topic)
                 reader.reset()
                 if idle:
-                    raise UserFacingError(
-                        f"{_problem(bootstrap, error)}: progress is saved; restart when it does."
-                    ) from None
+                    saved = "" if missing_topic else ": progress is saved; restart when it does"
+                    raise UserFacingError(f"{_problem(bootstrap, error)}{saved}.") from None
                 outage.begin_or_continue(error)
                 time.sleep(RETRY_SECONDS)
                 continue
@@ -167,10 +167,7 @@ def _missing_topic(error: KafkaError) -> str | None:
 
 def _problem(bootstrap: str, error: KafkaError) -> str:
     if topic := _missing_topic(error):
-        return (
-            f"the topic {topic} no longer exists on {bootstrap} (`python -m broker topics` creates "
-            "it)"
-        )
+        return missing_topic_problem(topic, bootstrap)
     return f"the broker at {bootstrap} does not answer ({error})"
 
 

@@ -20,6 +20,7 @@ class StatusRecorder:
         self._reachable, self._since = False, now
         self._last_cycle = now
         self._missing_topic: str | None = None
+        self._missing_since: str | None = None
         self._unpublished_since: str | None = None
         self._counts = (0, 0, 0)
 
@@ -30,7 +31,9 @@ class StatusRecorder:
 
     def broker_answers(self, answers: bool, missing_topic: str | None = None) -> None:
         """Record whether the broker has answered the last request, and which topic it lacks."""
-        self._missing_topic = missing_topic
+        if missing_topic != self._missing_topic:
+            self._missing_topic = missing_topic
+            self._missing_since = missing_topic and to_text(now_ms())
         if answers != self._reachable:
             self._reachable, self._since = answers, to_text(now_ms())
 
@@ -52,6 +55,7 @@ class StatusRecorder:
             database=self._database,
             last_cycle_time=self._last_cycle,
             missing_topic=self._missing_topic,
+            missing_since=self._missing_since,
             unpublished_since=self._unpublished_since,
             alerts=alerts,
             repeats=repeats,

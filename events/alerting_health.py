@@ -6,6 +6,7 @@ this module imports little.
 
 from events.alerting_status import AlertingStatus
 from events.status_file import age_s, duration, process_problems
+from events.topics import INCIDENTS
 
 MAX_CYCLE_S = 60.0
 """A cycle of the main loop ends sooner, even when every request to the broker times out."""
@@ -19,10 +20,7 @@ def problems(status: AlertingStatus, at_ms: int) -> list[str]:
     if found:
         return found
     if status.missing_topic is not None:
-        return [
-            f"the topic {status.missing_topic} no longer exists on {status.broker.servers}: create "
-            "the topics with `python -m broker topics`."
-        ]
+        return [f"{missing_topic_problem(status.missing_topic, status.broker.servers)}."]
     process = f"process {status.pid}"
     cycle_s = age_s(status.last_cycle_time, at_ms)
     if cycle_s > MAX_CYCLE_S:
@@ -40,11 +38,23 @@ def problems(status: AlertingStatus, at_ms: int) -> list[str]:
     return []
 
 
+def missing_topic_problem(topic: str, servers: str) -> str:
+    """Return what is wrong, without a period, when a topic of alerting was deleted."""
+    # The database belongs to the topics that alerting reads, of which a new one has other offsets.
+    reads = "" if topic.endswith(INCIDENTS.name) else ", then start alerting with a new database"
+    return (
+        f"the topic {topic} no longer exists on {servers}: create the topics with "
+        f"`python -m broker topics`{reads}"
+    )
+
+
 def incidents_as_of(status: AlertingStatus) -> str:
     """Return up to when the process is known to have published all incidents."""
     times = [status.written_time, status.last_cycle_time]
     if status.unpublished_since is not None:
         times.append(status.unpublished_since)
+    if status.missing_since is not None:
+        times.append(status.missing_since)
     if not status.broker.reachable:
         times.append(status.broker.since)
     return min(times)

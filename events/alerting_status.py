@@ -14,6 +14,7 @@ class AlertingStatus(ProgramStatus, kw_only=True):
     - `database`: the path of its database.
     - `last_cycle_time`: when the main loop last began to look for records.
     - `missing_topic`: a topic that the broker had, and has no longer, or None.
+    - `missing_since`: since when it has not had it.
     - `unpublished_since`: since when some incidents wait for their publication, or None.
     - `alerts`, `repeats`, `malformed`: the records read since the process started.
     """
@@ -21,6 +22,7 @@ class AlertingStatus(ProgramStatus, kw_only=True):
     database: str
     last_cycle_time: str
     missing_topic: str | None = None
+    missing_since: str | None = None
     unpublished_since: str | None = None
     alerts: int = 0
     repeats: int = 0

@@ -2,13 +2,15 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
+from events import alerting_health, alerting_status
+from events.alerting_status import AlertingStatus
 from events.cli import UserFacingError
 from events.driver_health import problems
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
@@ -136,17 +138,24 @@ def _show(console: "Console", found: Found[DriverStatus]) -> None:
         for part in driver_view(driver, at_ms):
             console.print(part)
     others = find_statuses(find_home(), "*", ProgramStatus)
-    for other in (status for status in others.statuses if status.program != PROGRAM):
-        console.print(program_line(other, at_ms))
-    for sentence in dict.fromkeys((*found.unreadable, *others.unreadable)):
+    alerting = find_statuses(find_home(), alerting_status.PROGRAM, AlertingStatus)
+    for other in others.statuses:
+        if other.program not in (PROGRAM, alerting_status.PROGRAM):
+            console.print(program_line(other, process_problems(other, at_ms), at_ms))
+    for each in alerting.statuses:
+        console.print(program_line(each, alerting_health.problems(each, at_ms), at_ms))
+    for sentence in dict.fromkeys((*found.unreadable, *others.unreadable, *alerting.unreadable)):
         console.print(sentence, style="red")
 
 
-def program_line(status: ProgramStatus, at_ms: int) -> "Text":
-    """Return a line about a process of another program; its command `health` knows more."""
+def program_line(status: ProgramStatus, found: Sequence[str], at_ms: int) -> "Text":
+    """Return a line about a process of another program: the first problem, or since when it runs.
+
+    The producer's command `health` knows more.
+    """
     from rich.text import Text
 
-    for sentence in process_problems(status, at_ms):
+    for sentence in found:
         return Text(f"! {status.program}: {sentence}", style="bold red")
     started = duration(age_s(status.started_time, at_ms))
     return Text(f"{status.program}: process {status.pid} on {status.host}, started {started} ago")

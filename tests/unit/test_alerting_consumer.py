@@ -112,8 +112,8 @@ def test_a_deleted_topic_is_reported_as_such_and_not_as_an_outage_of_the_broker(
             status=recorder,
         )
     missing = (
-        "The topic alerts no longer exists on broker:9092 (`python -m broker topics` creates it); "
-        "retrying."
+        "The topic alerts no longer exists on broker:9092: create the topics with "
+        "`python -m broker topics`, then start alerting with a new database; retrying."
     )
     assert reports == [
         missing,
@@ -125,17 +125,25 @@ def test_a_deleted_topic_is_reported_as_such_and_not_as_an_outage_of_the_broker(
 
 
 @pytest.mark.parametrize(
-    ("error", "problem"),
+    ("error", "problem", "advice"),
     [
-        (KafkaError("no route"), "the broker at broker:9092 does not answer "),
-        (MissingTopicError("alerts"), "the topic alerts no longer exists on broker:9092 "),
+        (
+            KafkaError("no route"),
+            "the broker at broker:9092 does not answer ",
+            ": progress is saved; restart when it does.",
+        ),
+        (
+            MissingTopicError("alerts"),
+            "the topic alerts no longer exists on broker:9092: create ",
+            ", then start alerting with a new database.",
+        ),
     ],
 )
 def test_a_run_with_idle_exit_ends_with_what_is_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: KafkaError, problem: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: KafkaError, problem: str, advice: str
 ) -> None:
     monkeypatch.setattr(consumer, "TopicReader", lambda *_: EmptyReader(error))
     with Store(tmp_path / "db") as store, pytest.raises(UserFacingError) as ended:
         consumer.run("broker:9092", {"alerts": "alerts"}, store, idle_exit_s=0.0)
     assert str(ended.value).startswith(problem)
-    assert str(ended.value).endswith(": progress is saved; restart when it does.")
+    assert str(ended.value).endswith(advice)

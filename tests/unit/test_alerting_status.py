@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from alerting.status import StatusRecorder
-from events.alerting_health import problems
+from events.alerting_health import incidents_as_of, problems
 from events.alerting_status import PROGRAM, AlertingStatus
 from events.status_file import own_file, write_status
 from events.times import now_ms, to_ms, to_text
@@ -62,11 +63,18 @@ def test_a_broker_that_is_away_for_30_s_is_a_problem(recorder: StatusRecorder) -
 
 def test_a_missing_topic_is_a_problem_of_its_own(recorder: StatusRecorder) -> None:
     recorder.broker_answers(True, "alerts")
+    since = recorder.snapshot().missing_since
+    create = "no longer exists on broker:9092: create the topics with `python -m broker topics`"
     assert problems_after(recorder.snapshot(), 1) == (
-        "the topic alerts no longer exists on broker:9092: create the topics with "
-        "`python -m broker topics`."
+        f"the topic alerts {create}, then start alerting with a new database."
     )
+    recorder.broker_answers(True, "alerts")
+    later = replace(recorder.snapshot(), last_cycle_time=to_text(now_ms() + 5000))
+    assert incidents_as_of(later) == since
+    recorder.broker_answers(True, "x-incidents")
+    assert problems_after(recorder.snapshot(), 1) == f"the topic x-incidents {create}."
     recorder.broker_answers(True)
+    assert recorder.snapshot().missing_since is None
     assert problems_after(recorder.snapshot(), 1) == ""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from events.alerting_status import AlertingStatus
 from events.driver_health import longest_stall_s, problems
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import (
@@ -404,20 +405,22 @@ def test_status_has_a_line_for_each_other_program(home: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     now = to_text(now_ms())
-    for program_name, pid in (("alerting", os.getpid()), ("producer", gone.pid)):
-        write_status(
-            status_folder(home) / f"{program_name}-here-{pid}.json",
-            ProgramStatus(
-                **Process(program_name, "", now).header() | {"pid": pid},
-                broker=BrokerStatus(servers="localhost:9092", reachable=True, since=now),
-            ),
-        )
+    broker = BrokerStatus(servers="localhost:9092", reachable=True, since=now)
+    about = {"broker": broker, "pid": gone.pid}
+    producer_status = ProgramStatus(**Process("producer", "", now).header() | about)
+    write_status(status_folder(home) / f"producer-here-{gone.pid}.json", producer_status)
+    about = {"broker": broker, "database": "db", "last_cycle_time": now}
+    alerting_status = AlertingStatus(**Process("alerting", "", now).header() | about)
+    write_status(status_folder(home) / "alerting-here-2.json", alerting_status)
+    alerting_status.missing_topic = "alerts"
+    write_status(status_folder(home) / "alerting-here-3.json", alerting_status)
     (status_folder(home) / "producer-here-1.json").write_text("{")
     done = run("spark_jobs", "status", env={"RACKSTREAM_HOME": str(home)})
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     alerting, producer = (next(one for one in lines if name in one) for name in OTHERS)
     assert alerting.startswith(f"alerting: process {os.getpid()} on ")
+    assert any(line.startswith("! alerting: the topic alerts no longer exists") for line in lines)
     assert re.match(rf"! producer: process {gone.pid} was killed, \d s ago: start it", producer)
     assert done.stdout.count("is cut off or damaged") == 1
     assert done.returncode == 0, "each program's own command judges it"
