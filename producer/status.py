@@ -78,6 +78,7 @@ class StatusRecorder:
         self._acknowledged, self._answered_ms = 0, clock()
         self._failed = 0
         self._failing_since: str | None = None
+        self._failed_ms = 0
         self._lag: tuple[float, int] | None = None
         self._lock = Lock()
 
@@ -100,8 +101,10 @@ class StatusRecorder:
         failed = publisher.failed
         if acknowledged > self._acknowledged:
             self._failing_since = None
-        elif failed > self._failed and self._failing_since is None:
-            self._failing_since = to_text(at_ms)
+        elif failed > self._failed:
+            self._failing_since, self._failed_ms = self._failing_since or to_text(at_ms), at_ms
+        elif not waiting and at_ms - self._failed_ms > 1000 * SILENT_AFTER_S:
+            self._failing_since = None  # nothing has been sent since
         self._failed = failed
         if acknowledged > self._acknowledged or not waiting:
             self._acknowledged, self._answered_ms = acknowledged, at_ms

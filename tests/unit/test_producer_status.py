@@ -94,6 +94,13 @@ def test_failed_records_are_no_answer() -> None:
     assert len(on.after(40)) == 1
 
 
+def test_a_producer_that_sends_nothing_after_a_failure_is_healthy() -> None:
+    on = Bench()
+    on.after(10, sent=1, acknowledged=1)
+    on.after(1, sent=1, failed=1)
+    assert on.after(31) == []
+
+
 def test_a_producer_whose_every_record_fails_is_unhealthy_until_one_is_acknowledged() -> None:
     on = Bench()
     on.publisher.last_error = "Broker: Unknown topic or partition"
