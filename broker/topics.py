@@ -43,7 +43,7 @@ def admin_client(bootstrap: str, timeout_s: float = 10) -> Iterator[KafkaAdminCl
         yield client
     except KafkaError as error:
         raise UserFacingError(
-            f"the broker at {bootstrap} does not answer any longer ({error}): see whether it runs."
+            f"the broker at {bootstrap} did not do what was asked ({error}): see whether it runs."
         ) from None
     finally:
         client.close()

@@ -35,13 +35,13 @@ ARCHIVE_POLL_S = 1.0
 """An archive is read so often: it lists all its files each time."""
 
 PROGRESS_S = 10.0
-"""How often it is said what is still missing."""
+"""How often it is said what is not right yet."""
 
 app = typer.Typer()
 
 
 class Progress:
-    """Says from time to time what is still missing."""
+    """Says from time to time what is not right yet."""
 
     def __init__(self) -> None:
         self._next_at = time.monotonic() + PROGRESS_S
@@ -51,9 +51,9 @@ class Progress:
         if time.monotonic() < self._next_at:
             return
         self._next_at = time.monotonic() + PROGRESS_S
-        counts = {name: len(each.missing) for name, each in comparisons.items() if each.missing}
-        missing = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        typer.echo(f"verdict: still missing: {missing or 'nothing'} ...", err=True)
+        counts = {name: len(each.missing) + len(each.wrong) for name, each in comparisons.items()}
+        rows = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+        typer.echo(f"verdict: missing or wrong until now: {rows} ...", err=True)
 
 
 @app.command("verdict")
@@ -165,7 +165,8 @@ def _wait_for_archive(check: ArchiveCheck, wait_s: float) -> Comparison:
             if compared.passed or time.monotonic() - changed_at >= wait_s:
                 return compared
             progress.report({"archived records": compared})
-        time.sleep(max(ARCHIVE_POLL_S, PAUSE_FACTOR * (time.monotonic() - began)))
+        pause_s = min(PAUSE_FACTOR * (time.monotonic() - began), wait_s / 4)  # look again in time
+        time.sleep(max(ARCHIVE_POLL_S, pause_s))
 
 
 def _wait_for(outputs: Outputs, truth: Truth, wait_s: float) -> None:

@@ -5,7 +5,7 @@
 compose=${COMPOSE:-docker compose}
 made_by=$(sh deploy/form.sh) || exit
 $compose build topic-init || exit # all services share the image
-if [ -n "$made_by" ] && [ "$made_by" != "$FORM" ]; then
+if [ -n "$made_by" ] && [ "$made_by" != "${FORM:?}" ]; then
   echo "Stopping the containers of make $made_by; their data stays."
   $compose --profile '*' down || exit
 fi

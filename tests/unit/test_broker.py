@@ -80,7 +80,7 @@ def test_a_broker_that_ends_before_it_answers_is_one_sentence(
 
     monkeypatch.setattr(topics, "KafkaAdminClient", Client)
     monkeypatch.setattr(topics, "_listens", lambda _: True)
-    with pytest.raises(UserFacingError, match=r"^the broker at x:1 does not answer any longer \("):
+    with pytest.raises(UserFacingError, match=r"^the broker at x:1 did not do what was asked \("):
         topics.cluster_id("x:1")
 
 
