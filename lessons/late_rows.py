@@ -5,9 +5,9 @@ applies to the next one, which may be an empty batch that Spark runs for this pu
 when its window ends at or before the watermark.
 
 Notice: The row of 10:11:35 is dropped when an empty batch ran in between. It counts when both files
-are in one batch. It also counts with available-now with one file per batch: no empty batch runs in
-between, and Spark compares rows with the watermark of the previous batch. A watermark guarantees
-that rows within it count; it does not guarantee that later rows are dropped.
+are in one batch. With `--trigger available-now` and one file per batch it counts, too: no empty
+batch runs in between, and Spark compares rows with the watermark of the previous batch. A watermark
+guarantees that rows within it count; it does not guarantee that later rows are dropped.
 In production: `action_counts` is this function. The producer marks rows later than the watermark as
 `either`, since Spark guarantees neither result.
 """

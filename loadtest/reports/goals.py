@@ -4,13 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from events.cli import UserFacingError
 from loadtest.plan import Goal, Plan
 from loadtest.reports.compare import Interval, ratio
 
 VIOLATED = "LIMIT VIOLATED in"
 """How a row says in how many repeats a limit was violated."""
 HEAD = ("| question | plan | goal | limit | reached |", "|---|---|---|---|---|")
+
+
+class NotMeasuredError(Exception):
+    """The rows lack what a goal is about, as after a run that was interrupted."""
 
 
 class Row(NamedTuple):
@@ -24,10 +27,10 @@ class Row(NamedTuple):
     day: str
 
     def figure(self, metric: str) -> str:
-        """Return the text of a figure; raise `UserFacingError` when the row has none."""
+        """Return the text of a figure; raise `NotMeasuredError` when the row has none."""
         found = re.search(rf"(?:^|; ){re.escape(metric)}: ([^;]+)", self.measured)
         if not found:
-            raise UserFacingError(f"the row {self.run}, {self.point} has no {metric!r}.")
+            raise NotMeasuredError(f"the row {self.point} has no {metric}")
         return found[1]
 
     @property
@@ -60,7 +63,10 @@ def goals_table(lines: Sequence[str], plans: Mapping[str, Plan]) -> list[str]:
 
 def _reached(goal: Goal, rows: Sequence[Row]) -> str:
     """Return whether the goal is reached, with its figure; unless it is, also why."""
-    verdict, figure = _judge(goal, rows) if rows else ("no full run yet", "")
+    try:
+        verdict, figure = _judge(goal, rows) if rows else ("no full run yet", "")
+    except NotMeasuredError as error:
+        verdict, figure = "not measured", str(error)
     why = "" if verdict == "yes" else goal.why_missed
     return "; ".join(filter(None, [f"{verdict}: {figure}".removesuffix(": "), why]))
 
@@ -90,5 +96,5 @@ def _judge(goal: Goal, rows: Sequence[Row]) -> tuple[str, str]:
 def _find(rows: Sequence[Row], point: str) -> Row:
     found = [row for row in rows if f"{row.point} ".startswith(f"{point} ".lstrip())]
     if len(found) != 1:
-        raise UserFacingError(f"{rows[0].run} has {len(found)} rows of the point {point!r}, not 1.")
+        raise NotMeasuredError(f"there are {len(found)} rows {point!r}")
     return found[0]
