@@ -1,6 +1,6 @@
 """The forms of the containers one after the other, by the commands that the README gives.
 
-`make test-forms` runs this file; no tier of the tests does, as it takes half an hour.
+`make test-forms` runs this file; no tier of the tests does, as it takes 20 minutes.
 """
 
 import pytest
