@@ -33,7 +33,6 @@ LAST_READS = 3
 """How often the outputs are read at the end before a difference counts."""
 ARCHIVE_POLL_S = 1.0
 """An archive is read so often: it lists all its files each time."""
-
 PROGRESS_S = 10.0
 """How often it is said what is not right yet."""
 

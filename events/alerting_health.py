@@ -1,4 +1,4 @@
-"""Whether an alerting process is healthy, by its status (`events.alerting_status`).
+"""Judge whether an alerting process is healthy, by its status (`events.alerting_status`).
 
 Alerting's commands and metrics and the dashboard use it. Health checks run every few seconds, so
 this module imports little.

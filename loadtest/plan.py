@@ -333,6 +333,11 @@ def plan_argument(path: Path) -> str:
     return path.stem if path.parent == PLANS else str(path)
 
 
+def load_plans() -> dict[str, Plan]:
+    """Read the project's own plans, by name."""
+    return {path.stem: load_plan(path) for path in sorted(PLANS.glob("*.yaml"))}
+
+
 def load_plan(path: Path) -> Plan:
     """Read a plan; raise `UserFacingError` that names the line of a mistake."""
     plan, root = read_yaml(path, Plan, "the load plan", "PLAN")

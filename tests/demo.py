@@ -36,6 +36,7 @@ VERDICT_ROWS = (
     "archived records",
 )
 """The rows of a verdict on all jobs, in its order."""
+RULES_IN_BOTH_STATES = {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
 
 
 @dataclass

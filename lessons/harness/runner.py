@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from events.cli import unwind_at_end
+from events.files import make_folder
 from events.settings import Settings
 from jars.java import QUICK_JAVA
 from lessons.harness.broker import LazyBroker, lazy_broker
@@ -51,7 +52,7 @@ def run_lessons(
     """
     unwind_at_end()
     home = settings.rackstream_home / "lessons"
-    home.mkdir(parents=True, exist_ok=True)
+    make_folder(home, "the lessons' folder")
     different = []
     with _scratch(home) as scratch, lazy_broker(scratch / "kafka") as broker:
         console = scratch / "console.txt"

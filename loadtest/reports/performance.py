@@ -5,7 +5,7 @@ from pathlib import Path
 
 from events.cli import UserFacingError
 from loadtest.measure.result import SavedRun
-from loadtest.plan import PLANS, Plan, load_plan
+from loadtest.plan import Plan, load_plans
 from loadtest.reports.compare import figures, interval, number
 from loadtest.reports.goals import VIOLATED, goals_table
 from loadtest.reports.growth import growths, slope
@@ -46,8 +46,7 @@ def update(page: Path, runs: Sequence[SavedRun]) -> None:
         ) from None
     for run in runs:
         text = with_rows(text, run.run.name, rows(run))
-    plans = {path.stem: load_plan(path) for path in PLANS.glob("*.yaml")}
-    page.write_text(with_goals(text, plans), encoding="utf-8")
+    page.write_text(with_goals(text, load_plans()), encoding="utf-8")
 
 
 def with_rows(text: str, name: str, new: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ from events.topics import (
 from producer.scenario import load_scenario
 from tests.browser.chromium import launch
 from tests.demo import (
+    RULES_IN_BOTH_STATES,
     VERDICT_ROWS,
     RunningDemo,
     alerts_in,
@@ -147,7 +148,7 @@ def test_the_demos_own_scenario_proves_every_rule_and_every_job(
     assert tuple(table) == (*VERDICT_ROWS, "dashboard figures")
     assert [name for name, (expected, *_) in table.items() if not expected] == []
     states = {(alert["rule"], alert["state"]) for alert in alerts_in(text)}
-    assert states == {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
+    assert states == RULES_IN_BOTH_STATES
     assert not_printed([*text.splitlines(), *map(as_on_a_terminal, alerts_in(text))]) == []
 
     promises = Promises(record_property, lambda: min(played.free_before, free_share()))

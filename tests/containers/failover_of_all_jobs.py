@@ -10,14 +10,13 @@ import pytest
 
 from demo.comparison import Row
 from events.times import now_ms, to_ms
-from tests.containers.stack import THREE_BROKERS, Stack
+from tests.containers.stack import BROKER, MASTER, THREE_BROKERS, WORKER, Stack
 
 pytestmark = pytest.mark.timeout(1500)
 
 RATE = 300
 DUE_AFTER_THE_KILL = 100
 REPLACED_BY_THE_CLUSTER = ("real-time", "micro-batch", "closed-windows")
-WORKER, MASTER, BROKER = "spark-worker-1", "spark-master", "kafka-1"
 DRIVERS_OF_THE_CLUSTER = ("cluster-real-time", "cluster-micro-batch")
 FASTER = "tests/containers/failover_of_all_jobs.yml"
 

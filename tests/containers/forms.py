@@ -5,18 +5,16 @@
 
 import pytest
 
-from events.catalog import RULES
 from tests.containers.stack import Stack, output_of
 from tests.containers.test_stack import (
     assert_all_is_right,
     await_every_rule_and_more,
     seen_rules,
 )
+from tests.demo import RULES_IN_BOTH_STATES
 from tests.support import eventually
 
 pytestmark = [pytest.mark.timeout(7200), pytest.mark.profiles("cluster", "brokers")]
-
-BOTH_STATES = {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
 
 
 def make(stack: Stack, target: str) -> None:
@@ -29,7 +27,7 @@ def make(stack: Stack, target: str) -> None:
 def await_something_to_judge(stack: Stack) -> None:
     """Wait until a new form has sent its history and alerted by every rule in both states."""
     stack.await_history()
-    eventually(lambda: seen_rules(stack), BOTH_STATES.__le__, timeout_s=600)
+    eventually(lambda: seen_rules(stack), RULES_IN_BOTH_STATES.__le__, timeout_s=600)
 
 
 def test_each_form_starts_resumes_and_is_right(stack: Stack) -> None:

@@ -24,6 +24,8 @@ THREE_BROKERS = {
     "DATA_SUFFIX": "three-brokers",
 }
 """What `make up-brokers` sets. The broker `kafka` must be left out."""
+WORKER, MASTER, BROKER = "spark-worker-1", "spark-master", "kafka-1"
+"""What a failover kills of the cluster and of three brokers."""
 TRUTH = "/var/lib/rackstream/load/truth.jsonl"
 READ_ALERTS = """
 import os, sqlite3

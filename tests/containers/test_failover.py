@@ -19,7 +19,7 @@ import pytest
 from demo.comparison import Row
 from events.catalog import RACK_OVERHEATING, WEAK_SIGNAL
 from events.times import now_ms, to_ms
-from tests.containers.stack import THREE_BROKERS, Stack
+from tests.containers.stack import BROKER, MASTER, THREE_BROKERS, WORKER, Stack
 from tests.support import above, eventually
 
 pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.timeout(1200)]
@@ -27,7 +27,6 @@ pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.timeout(1200)]
 SECONDS = int(os.environ.get("FAILOVER_SECONDS", "10"))
 LONG = SECONDS >= 60
 RATE, DUE_AFTER_THE_KILL, PATIENCE_S = (2000, 100, 120) if LONG else (300, 5, 300)
-WORKER, MASTER, BROKER = "spark-worker-1", "spark-master", "kafka-1"
 SEPARATE_RUNS = [
     pytest.param((WORKER,), marks=pytest.mark.profiles("cluster", "load")),
     pytest.param((BROKER,), marks=pytest.mark.profiles("brokers", "load")),

@@ -22,6 +22,7 @@ from events.catalog import (
 )
 from events.times import to_ms
 from tests.demo import (
+    RULES_IN_BOTH_STATES,
     RunningDemo,
     alerts_in,
     first_alert_s,
@@ -50,7 +51,7 @@ DELAYS_WITHIN_S = {WEAK_SIGNAL: 1.0, LOST_SIGNAL: 5.0, SILENT_SENSOR: 2.0, SITE_
 def every_rule_in_both_states(running: RunningDemo) -> bool:
     """Tell whether each rule has an alert of each state."""
     states = {(alert["rule"], alert["state"]) for alert in alerts_in(running.text())}
-    return states == {(rule, state) for rule in RULES for state in ("WARNING", "NORMAL")}
+    return states == RULES_IN_BOTH_STATES
 
 
 def longest_batches_s(home: Path) -> dict[str, float]:

@@ -75,6 +75,15 @@ rules:
 MALFORMED = b"{"
 
 
+def readings_of(kafka: Kafka) -> list[tuple[RackReading, int]]:
+    """Return the well-formed readings in their topic's order, with append times in epoch ms."""
+    return [
+        (msgspec.json.decode(record.value or b"", type=RackReading), record.timestamp_ms)
+        for record in kafka.read_all(RACK_READINGS)
+        if record.value != MALFORMED
+    ]
+
+
 class Rules:
     """The expected alerts of what the topics hold, and the alerts that came."""
 
@@ -85,11 +94,7 @@ class Rules:
 
     def due(self) -> tuple[dict[str, Row], set[str]]:
         """Return by id the racks' alerts that must come, and the ids of those that may come."""
-        records = [
-            (msgspec.json.decode(record.value or b"", type=RackReading), record.timestamp_ms)
-            for record in self.kafka.read_all(RACK_READINGS)
-            if record.value != MALFORMED
-        ]
+        records = readings_of(self.kafka)
         readings = [reading for reading, _ in records]
         racks: dict[str, InventoryRack] = {rack.rack_id: rack for rack in self.inventory}
         rows = [
@@ -130,11 +135,10 @@ class Rules:
 
     def count_of_the_future(self) -> int:
         """Return how many readings are more than five minutes ahead of their append time."""
-        count = 0
-        for record in self.kafka.read_all(RACK_READINGS):
-            if record.value and record.value != MALFORMED:
-                event_ms = to_ms(json.loads(record.value)["event_time"])
-                count += event_ms > record.timestamp_ms + FIVE_MINUTES_MS
+        count = sum(
+            to_ms(reading.event_time) > append_ms + FIVE_MINUTES_MS
+            for reading, append_ms in readings_of(self.kafka)
+        )
         assert count > 0
         return count
 
@@ -238,13 +242,8 @@ def alerts_are_cloud_events(kafka: Kafka) -> None:
 
 def windows_are_written_when_they_are_closed(kafka: Kafka) -> None:
     """Check that each window up to the watermark came once, and says that it is closed."""
-    readings = [
-        (msgspec.json.decode(record.value or b"", type=RackReading), record.timestamp_ms)
-        for record in kafka.read_all(RACK_READINGS)
-        if record.value != MALFORMED
-    ]
     counts, latest_ms = Counter[str](), 0
-    for reading, append_ms in readings:
+    for reading, append_ms in readings_of(kafka):
         event_ms = to_ms(reading.event_time)
         if event_ms <= append_ms + FIVE_MINUTES_MS:
             latest_ms = max(latest_ms, event_ms)

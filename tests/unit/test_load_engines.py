@@ -13,7 +13,7 @@ from loadtest import commands, engines
 from loadtest.__main__ import capacity_command, run_command
 from loadtest.engines import ENGINES, JavaEngine, PythonEngine
 from loadtest.engines.python.rule import StateReading, add_reading
-from loadtest.plan import PLANS, Engine, load_plan, variants
+from loadtest.plan import PLANS, Engine, load_plans, variants
 
 
 def test_a_plan_may_name_spark_and_every_other_engine() -> None:
@@ -109,7 +109,7 @@ def test_an_engine_is_given_the_options_of_the_plan_as_words(tmp_path: Path) -> 
 
 
 def test_every_job_of_an_engine_is_compared_with_spark_in_a_plan_for_each_measure() -> None:
-    plans = {path.stem: load_plan(path) for path in PLANS.glob("*.yaml")}
+    plans = load_plans()
     compared = {
         (name.rpartition("-engines-")[2], own.engine, own.jobs)
         for name, plan in plans.items()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from events.cli import UserFacingError
-from loadtest.plan import PLANS, Goal, Limits, Plan, Variant, load_plan
+from loadtest.plan import Goal, Limits, Plan, Variant, load_plan, load_plans
 from loadtest.reports.compare import METRICS, Interval, interval
 from loadtest.reports.goals import goals_table
 from loadtest.reports.performance import CAPACITY, with_goals
@@ -26,10 +26,6 @@ ROWS = (
 )
 
 
-def project() -> dict[str, Plan]:
-    return {path.stem: load_plan(path) for path in PLANS.glob("*.yaml")}
-
-
 def reached(name: str = "latency", **goal: object) -> str:
     """Return the last cell of a goal's row."""
     plan = Plan(jobs=("overheating",), goals=(Goal(question="q", **goal),))  # type: ignore[arg-type]
@@ -39,12 +35,12 @@ def reached(name: str = "latency", **goal: object) -> str:
 
 def test_the_page_shows_the_goals_as_its_rows_reach_them() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert with_goals(page, project()) == page, "run python -m loadtest performance"
+    assert with_goals(page, load_plans()) == page, "run python -m loadtest performance"
     assert "| not measured: " not in page
 
 
 def test_every_goal_has_a_figure_that_rows_can_have_and_a_bound() -> None:
-    goals = [(plan, goal) for plan in project().values() for goal in plan.goals]
+    goals = [(plan, goal) for plan in load_plans().values() for goal in plan.goals]
     assert len(goals) > 20
     for plan, goal in goals:
         assert goal.metric in {"", CAPACITY, *METRICS}, goal

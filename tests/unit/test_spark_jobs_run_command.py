@@ -15,7 +15,7 @@ from events.cli import UserFacingError
 from events.settings import Settings
 from events.triggers import Trigger
 from loadtest import commands
-from loadtest.plan import PLANS, load_plan, points
+from loadtest.plan import load_plans, points
 from loadtest.short import shortened
 from producer.scenario import Scenario
 from spark_jobs.__main__ import app
@@ -281,8 +281,7 @@ def test_a_job_uses_the_common_options_that_change_how_it_runs(name: str) -> Non
 def test_the_command_lines_of_all_load_plans_are_accepted(started: Started, tmp_path: Any) -> None:
     (tmp_path / commands.INVENTORY).write_text(RACK, encoding="utf-8")
     lines = set()
-    for path in sorted(PLANS.glob("*.yaml")):
-        plan = load_plan(path)
+    for plan in load_plans().values():
         for point in (*points(plan), *points(shortened(plan))):
             if point.settings.engine == "spark" and point.settings.jobs:
                 lines.add(tuple(commands.jobs(point, tmp_path)))
