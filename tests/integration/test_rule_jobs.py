@@ -69,7 +69,9 @@ faults:
 RULES = """
 rules:
   - {rule: silent-sensor, racks: [rack-0004], after_s: 6}
-  - {rule: silent-sensor, after_s: 4}
+  - {rule: silent-sensor, racks: [rack-0001, rack-0002, rack-0003], after_s: 4}
+  # The silence after the last reading must not keep the overheated site in WARNING.
+  - {rule: silent-sensor, after_s: 3600}
   - {rule: rack-overheating, rising: 2, critical_after_s: 1}
 """
 MALFORMED = b"{"
