@@ -19,6 +19,7 @@ from events.cli import UserFacingError
 from events.times import now_ms, to_text
 from events.topics import DEAD_LETTERS, Topic
 from loadtest import commands, container, engines, topics
+from loadtest.machine_speed import additions_per_us
 from loadtest.measure import analysis, artifacts, lag, latency_attribution
 from loadtest.measure.collect import Output, read_outputs
 from loadtest.measure.correctness import compare_outputs
@@ -75,6 +76,7 @@ class PointRun:
     def __init__(self, context: RunContext, point: Point, limits: Gates) -> None:
         self._context, self._point, self._limits = context, point, limits
         self._settings, self._began = point.settings, to_text(now_ms())
+        self._machine_speed: float | None = None
         self._folder = context.folder / "points" / point.folder
         self._prefix = f"load-{point.folder}-{now_ms()}-"
         self._container = self._prefix.removesuffix("-")
@@ -89,6 +91,7 @@ class PointRun:
 
     def run(self) -> PointResult:
         """Run the point and return its result; its files stay in its folder."""
+        self._machine_speed = additions_per_us()
         servers = self._context.broker.bootstrap
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
@@ -355,6 +358,7 @@ class PointRun:
         checkpoint = self._file(commands.CHECKPOINT)
         raw = analysis.RawData(
             began=self._began,
+            machine_speed=self._machine_speed,
             started_ms=starts_ms[0],
             restarted_ms=starts_ms[1],
             summary=summary,

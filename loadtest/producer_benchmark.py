@@ -23,6 +23,7 @@ from events.topics import RACK_READINGS
 from jars.fetch import jar_paths
 from jars.java import java
 from loadtest import commands, topics
+from loadtest.machine_speed import additions_per_us
 from loadtest.measure import artifacts
 from loadtest.measure.collect import consumer, idle_consumer, partitions
 from loadtest.measure.gates import Findings, gates
@@ -46,13 +47,14 @@ class ProducerBenchmark:
         self._folder = context.folder / "points" / point.folder
         self._prefix = ""
         """The topic prefix; each attempt has its own."""
+        self._machine_speed: float | None = None
 
     def run(self) -> PointResult:
         """Run the point and return its result; its files stay in its folder.
 
         A broker's first point is rehearsed, because one that has just started is half as fast.
         """
-        began = to_text(now_ms())
+        began, self._machine_speed = to_text(now_ms()), additions_per_us()
         if not self._context.rehearsed:
             self._send("rehearsing")
             topics.remove(self._context.broker.bootstrap, self._prefix)
@@ -113,6 +115,7 @@ class ProducerBenchmark:
             jobs=(),
             trigger=plan.trigger,
             began=began,
+            machine_speed=self._machine_speed,
             gates=gates(found, self._limits, plan.trigger),
             racks=plan.racks,
             sent=found.sent,

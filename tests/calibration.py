@@ -1,4 +1,4 @@
-"""How fast a process computes from START to END: `python calibration.py START END`.
+"""How fast a process computes from START to END: `python -m tests.calibration START END`.
 
 Both are seconds of the monotonic clock. Prints the loops per second on average and at the fastest.
 """
@@ -8,15 +8,7 @@ import sys
 import time
 from itertools import pairwise
 
-ADDITIONS = 200_000
-"""A loop of so many takes some 10 ms."""
-
-
-def loop() -> None:
-    """Compute for a moment, as an interpreter does: a hash would use other parts of a core."""
-    total = 0
-    for number in range(ADDITIONS):
-        total += number
+from loadtest.machine_speed import loop
 
 
 def main() -> None:

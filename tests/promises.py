@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from tests import calibration
+from tests.support import ROOT
 
 MARGIN = 1.5
 """A test fails above so many times the promised time."""
@@ -32,9 +33,10 @@ def free_share() -> float:
     """
     global _fastest  # noqa: PLW0603 - the machine's, as of all tests of the process
     start_s = time.monotonic() + BEGIN_WITHIN_S
-    command = [sys.executable, "-S", calibration.__file__, start_s, start_s + CALIBRATION_S]
+    command = [sys.executable, "-S", "-m", calibration.__name__]
+    interval = [str(start_s), str(start_s + CALIBRATION_S)]
     processes = [
-        subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
+        subprocess.Popen([*command, *interval], cwd=ROOT, stdout=subprocess.PIPE)
         for _ in range(os.cpu_count() or 1)
     ]
     speeds = [json.loads(process.communicate()[0]) for process in processes]

@@ -30,6 +30,7 @@ class RawData:
     """Everything that a point's programs left behind."""
 
     began: str
+    machine_speed: float | None
     started_ms: int
     """When the jobs were ready; in a catch-up in micro-batches, when they were started."""
     summary: Mapping[str, Any]
@@ -106,6 +107,7 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
         trigger=settings.trigger,
         engine=settings.engine,
         began=raw.began,
+        machine_speed=raw.machine_speed,
         gates=gates(findings, limits, settings.trigger),
         measured_ms=(begin_ms, end_ms),
         from_schedule=percentiles(seen_ms - due for _, due, _, seen_ms in counted),
@@ -127,6 +129,9 @@ def analyse(point: Point, raw: RawData, limits: Gates) -> Analysis:
         throughput_per_s=total_per_s,
         warm_throughput_per_s=warm_per_s,
         startup_s=first_s[0] if settings.terminates else None,
+        work_s=sampled_s[1] - sampled_s[0]
+        if settings.count and raw.restarted_ms is None and raw.outputs
+        else None,
         recovery_s=first_s[1],
         processes={
             name: Process(cpu_percent=round(cpu, 1), rss_mib=round(rss, 1))

@@ -45,6 +45,8 @@ class PointResult(Struct, kw_only=True, frozen=True):
     engine: str = "spark"
     began: str
     """When the point began, in UTC."""
+    machine_speed: float | None = None
+    """Additions per microsecond of one Python process before the point; None in old results."""
     gates: list[Gate]
     measured_ms: tuple[float, float] = (0.0, float(2**62))
     """Records scheduled in this interval are measured (epoch ms); in a catch-up all are."""
@@ -76,6 +78,8 @@ class PointResult(Struct, kw_only=True, frozen=True):
     """The same without the first batch, or without the first third of the outputs."""
     startup_s: float | None = None
     """Catch-up in micro-batches: from the jobs' start to the end of their first batch."""
+    work_s: float | None = None
+    """Catch-up without a kill: from the jobs' start to their last output or batch."""
     recovery_s: float | None = None
     """The same for the restart after a kill, with the state at that time."""
     processes: dict[str, Process] = {}

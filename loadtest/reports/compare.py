@@ -29,7 +29,28 @@ _T = (
 )  # fmt: skip
 """Student's t for 95 %, two-sided, for 1 to 30 degrees of freedom."""
 _NORMAL = 1.96
+MACHINE_SPEED, CPU_PER_RECORD = "machine speed", "CPU µs per record"
+
+
+def jobs_cpu(point: PointResult) -> float:
+    """Return the CPU of the jobs, Python and JVM together, in percent of one processor."""
+    return sum(
+        used.cpu_percent for name, used in point.processes.items() if name.startswith("jobs")
+    )
+
+
+def cpu_us_per_record(point: PointResult) -> float | None:
+    """Return the jobs' processor time per record in µs; in a catch-up with that of their start."""
+    if not (point.jobs and point.processes):
+        return None
+    per_second_us = jobs_cpu(point) / 100 * 1e6
+    if point.in_per_s:
+        return per_second_us / point.in_per_s
+    return per_second_us * point.work_s / point.sent if point.work_s and point.sent else None
+
+
 METRICS: dict[str, Callable[[PointResult], float | None]] = {
+    MACHINE_SPEED: lambda p: p.machine_speed,
     "p50 ms": lambda p: p.from_schedule.p50 if p.from_schedule else None,
     "p99 ms": lambda p: p.from_schedule.p99 if p.from_schedule else None,
     "max ms": lambda p: p.from_schedule.max if p.from_schedule else None,
@@ -45,6 +66,7 @@ METRICS: dict[str, Callable[[PointResult], float | None]] = {
     "jobs MiB": lambda p: p.jobs_mib,
     "checkpoint MiB": lambda p: p.checkpoint_mib or None,
     "jobs CPU %": lambda p: jobs_cpu(p) if p.jobs and p.processes else None,
+    CPU_PER_RECORD: cpu_us_per_record,
 }
 """The figures of a point in comparisons, curves and rows."""
 
@@ -159,10 +181,3 @@ def figures(points: Sequence[PointResult]) -> dict[str, dict[str, list[float]]]:
                 if value is not None:
                     found.setdefault(point.label, {}).setdefault(metric, []).append(float(value))
     return found
-
-
-def jobs_cpu(point: PointResult) -> float:
-    """Return the CPU of the jobs, Python and JVM together, in percent of one processor."""
-    return sum(
-        used.cpu_percent for name, used in point.processes.items() if name.startswith("jobs")
-    )

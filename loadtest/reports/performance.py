@@ -6,7 +6,7 @@ from pathlib import Path
 from events.cli import UserFacingError
 from loadtest.measure.result import SavedRun
 from loadtest.plan import Plan, load_plans
-from loadtest.reports.compare import figures, interval, number
+from loadtest.reports.compare import CPU_PER_RECORD, MACHINE_SPEED, figures, interval, number
 from loadtest.reports.goals import VIOLATED, goals_table
 from loadtest.reports.growth import growths, slope
 from loadtest.short import DESCRIPTION as SHORT_FORM
@@ -25,6 +25,8 @@ _SHOWN = (
     "records/s",
     "warm records/s",
     "recovery s",
+    CPU_PER_RECORD,
+    MACHINE_SPEED,
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loadtest.measure.latency import Percentiles
 from loadtest.measure.result import PointResult
-from loadtest.reports.compare import jobs_cpu, number
+from loadtest.reports.compare import MACHINE_SPEED, jobs_cpu, number
 
 LATENCY = ("p50", "p95", "p99", "p99.9", "max")
 INVALID = "INVALID"
@@ -38,7 +38,7 @@ def load_table(points: Sequence[PointResult]) -> list[list[str]]:
         "point", "repeat", "in/s", "out/s", "catch-up/s", "warm catch-up/s", "max lag",
         "lag growth/s", "late/s", "schedule lag p99 ms", "batches", "batch p50 ms", "batch max ms",
         "state rows", "state MiB", "jobs CPU %",
-        "jobs MiB", "checkpoint MiB", "violated limits",
+        "jobs MiB", "checkpoint MiB", MACHINE_SPEED, "violated limits",
     ]]  # fmt: skip
     for point in points:
         if point.valid:
@@ -108,5 +108,6 @@ def _load_cells(point: PointResult) -> list[str]:
         number(jobs_cpu(point)) if point.processes else "",
         number(point.jobs_mib),
         number(point.checkpoint_mib),
+        number(point.machine_speed),
         "; ".join(point.violated_limits),
     ]

@@ -15,6 +15,7 @@ import pytest
 from events.settings import Settings
 from jars.java import QUICK_JAVA
 from loadtest.measure.result import SavedRun, load
+from loadtest.reports.compare import cpu_us_per_record
 from tests.support import eventually, program
 
 pytestmark = pytest.mark.full
@@ -87,6 +88,8 @@ def test_a_tiny_plan_gives_a_valid_point_and_a_report(home: Path) -> None:
     assert point.from_schedule.count >= 100
     assert 0 < point.from_append.p50 <= point.from_schedule.p50 <= point.from_schedule.max
     assert point.processes["jobs (JVM)"].rss_mib > 100
+    assert point.machine_speed
+    assert 10 < (cpu_us_per_record(point) or 0) < 20_000  # at most six processors at 300/s
     assert (saved.run.ended, saved.run.points) == ("", 1)
 
     folder = saved.folder / "points" / point.folder
@@ -134,6 +137,7 @@ def test_a_killed_catch_up_recovers_and_misses_nothing(home: Path) -> None:
     assert point.recovery_s is not None
     assert point.startup_s > 1
     assert point.recovery_s > 1
+    assert cpu_us_per_record(point) is None, "the killed jobs have done a part"
 
 
 BENCHMARK = """
@@ -158,6 +162,7 @@ def test_senders_are_measured_without_jobs(home: Path) -> None:
         assert point.throughput_per_s is not None
         # Between the slowest rate within the test's time and the fastest of any machine.
         assert 200 < point.throughput_per_s < 50_000_000
+        assert point.machine_speed
     folders = saved_run(home, "tiny").folder / "points"
     sent = [
         json.loads(log.read_text().splitlines()[-1])["sent"]

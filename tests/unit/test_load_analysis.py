@@ -26,6 +26,7 @@ from loadtest.measure.latency import percentiles
 from loadtest.measure.latency_attribution import trigger_keys
 from loadtest.measure.sampler import Sampler, max_jobs_mib, mean_and_max, process_tree_usage
 from loadtest.plan import Gates, Point, PointSettings, Trigger
+from loadtest.reports.compare import cpu_us_per_record
 from loadtest.resources import Resources, estimate, shortage
 from tests.support import eventually
 
@@ -59,6 +60,7 @@ def raw(
         found[key] = (int(row["event_time"]), int(row["event_time"]) + append_after_ms)
     return RawData(
         began="2026-11-21T06:26:00.000Z",
+        machine_speed=17.5,
         started_ms=T0_MS - 1000,
         summary={
             "sent": len(scheduled_ms),
@@ -108,6 +110,7 @@ def test_only_outputs_of_records_scheduled_after_the_warm_up_are_measured() -> N
     assert result.lag_max == pytest.approx(1.05, abs=0.06)
     assert result.lag_slope == pytest.approx(0, abs=0.01)
     assert result.processes["jobs (JVM)"].cpu_percent == 100
+    assert cpu_us_per_record(result) == pytest.approx(10_000)  # a whole processor for 100/s
     assert result.processes["jobs (JVM)"].rss_mib == 1000
     assert result.jobs_mib == 1000
 
@@ -203,6 +206,7 @@ def test_after_a_kill_the_restarts_first_batch_is_cold_and_gives_the_recovery_ti
     result = analyse(Point("", 0.0, 0, killed), data, Gates()).result
     assert result.valid, result.reasons
     assert (result.startup_s, result.recovery_s) == (16, 19)
+    assert result.work_s is None  # the killed jobs did some of it
     assert result.throughput_per_s == pytest.approx(4000 / 25)
     assert result.warm_throughput_per_s == pytest.approx(2000 / 6)
 
@@ -276,8 +280,11 @@ def test_a_catch_ups_cpu_is_that_of_its_work_without_the_wait_at_its_end(trigger
         (T0_MS / 1000 + second, "jobs (JVM)", cpu, 900.0)
         for second, cpu in ((-2, 1.0), (1, 190.0), (2, 210.0), (8, 50.0), (9.5, 1.0), (60, 1.0))
     ]
-    cpu = analyse(point, data, Gates()).result.processes["jobs (JVM)"].cpu_percent
-    assert cpu == (150 if trigger == "micro-batch" else 200)
+    result = analyse(point, data, Gates()).result
+    cpu_percent, work_s = (150, 10) if trigger == "micro-batch" else (200, 4)
+    assert result.processes["jobs (JVM)"].cpu_percent == cpu_percent
+    assert result.work_s == work_s
+    assert cpu_us_per_record(result) == pytest.approx(cpu_percent / 100 * work_s * 1e6 / 3000)
 
 
 def test_percentiles_of_one_to_a_thousand() -> None:

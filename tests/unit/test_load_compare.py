@@ -83,6 +83,15 @@ def test_valid_points_are_compared_by_label() -> None:
     ]
 
 
+def test_a_comparison_shows_first_how_fast_the_machine_was() -> None:
+    slow, usual = ([replace(point("x", 10, n), machine_speed=speed + n) for n in (-1, 0, 1)]
+                   for speed in (80, 170))  # fmt: skip
+    first = next(compare(saved(*usual), saved(*slow)))
+    assert (first.metric, first.verdict) == ("machine speed", "B is 0.47 times A (0.45 to 0.49)")
+    (row,) = performance.rows(saved(*slow))
+    assert "; machine speed: 80 (77.5 to 82.5, 3 repeats) | 3 of 3 |" in row
+
+
 def test_variants_of_one_run_can_be_compared() -> None:
     both = saved(
         *(replace(point(f"{name} 100/s", p99, repeat), variant=name) for name, p99s in

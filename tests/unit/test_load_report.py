@@ -124,6 +124,7 @@ def test_growing_costs_have_slopes(tmp_path: Path) -> None:
     first, *_, last = rows(load(folder))[1:]
     assert (
         "| 100 100/s | recovery s: 12 (-13.4 to 37.4, 2 repeats); "
+        "CPU µs per record: 8,794 (8,794 to 8,794, 2 repeats); "
         "jobs MiB: 600 (594 to 607, 2 repeats); checkpoint" in first
     )
     assert last.endswith("recovery s: 0.00; jobs MiB: 0.00; checkpoint MiB: 1.00 | | 2026-11-21 |")
