@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -166,6 +167,20 @@ def test_racks_whose_state_cannot_change_are_handled_together(monkeypatch: Any) 
     assert (len(found), len(taken)) == (2, 2)
     assert len(bucket.history) == 3 + 3 + 4
     assert bucket.memories == {}
+
+
+@pytest.mark.parametrize("before", [Limits(count=5), Limits(clear_below_c=80.0)])
+def test_a_rack_that_moves_to_a_shorter_history_is_alerted_about_its_hot_readings(
+    before: Limits,
+) -> None:
+    """A device's new type may have another rule; of the old history, the newest three count."""
+    earlier = [reading(n, celsius) for n, celsius in enumerate((HOT, HOT, HOT, COLD, COLD))]
+    bucket, _ = update_bucket(EMPTY, table(earlier), BucketLimits(before, {}))
+    hot = [reading(n, HOT) for n in (5, 6, 7)]
+    bucket, found = update_bucket(bucket, table(hot, 5), DEFAULTS)
+    evidence = [one.event_id for one in hot]
+    assert by_rack_of(found)["rack-0001"][-1] == change("rack-0001", "error", evidence[2], evidence)
+    assert len(bucket.history) == 3
 
 
 def test_a_hot_reading_that_is_no_longer_kept_still_counts_for_a_late_one() -> None:

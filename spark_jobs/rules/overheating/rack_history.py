@@ -93,8 +93,9 @@ class RackHistory:
     def __init__(
         self, limits: Limits, readings: Iterable[Reading] = (), memory: Memory | None = None
     ) -> None:
-        self.limits, self.readings = limits, list(readings)
         self._has_memory, self._size = limits.has_memory, limits.history_size
+        # There may be more, from another rule that the inventory gave the rack before.
+        self.limits, self.readings = limits, list(readings)[-self._size :]
         self._before = memory.before if memory else RuleState()
         self._after = memory.after if memory else self._replay()
 
