@@ -28,8 +28,7 @@ _fastest = 0.0
 def free_share() -> float:
     """Return how fast the slowest of as many processes as processors is, 1 at the fastest ever.
 
-    Programs take time of a processor, and neighbours of a virtual machine make it slower: they use
-    the same core's other hardware thread, which no count of processor time shows.
+    Programs take time of a processor, and neighbours make it slower (`loadtest.machine_speed`).
     """
     global _fastest  # noqa: PLW0603 - the machine's, as of all tests of the process
     start_s = time.monotonic() + BEGIN_WITHIN_S

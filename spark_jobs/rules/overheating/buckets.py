@@ -141,8 +141,8 @@ def _may_change(
 
     Whether early or late, readings that are not hot change nothing in `NORMAL`: they only interrupt
     consecutive hot ones. Hot readings change nothing where all that are kept are hot, by a rule
-    without memory. A history that is longer than its rule keeps is of another rule, which the
-    inventory gave before: not all of it counts.
+    without memory. More may be kept than the rule asks for: the inventory may have given the rack
+    another rule before.
 
     `old` and `new` have the racks' indexes of the history's rows and of the readings, `hot` is of
     the readings, and `number` has the index of each rack's limits.
@@ -155,9 +155,11 @@ def _may_change(
         memories = pa.array(list(state.memories), pa.string())
         may_warn |= pc.is_in(racks, value_set=memories).to_numpy(zero_copy_only=False)
     stays_normal = ~may_warn & (hot_readings == 0)
-    stays_warning = may_warn & (hot_readings == readings) & ~limits.has_memory[number]
-    other_rule = np.bincount(old, minlength=len(racks)) > limits.history_size[number]
-    may_change: NDArray[Any] = (readings > 0) & (other_rule | ~stays_normal & ~stays_warning)
+    all_hot = (hot_in_history == np.bincount(old, minlength=len(racks))) & (
+        hot_readings == readings
+    )
+    stays_warning = may_warn & all_hot & ~limits.has_memory[number]
+    may_change: NDArray[Any] = (readings > 0) & ~stays_normal & ~stays_warning
     return may_change
 
 
