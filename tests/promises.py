@@ -59,13 +59,21 @@ class Promises:
         self._record, self._calibrate = record, calibrate
         self._free_before = calibrate()
 
-    def judge(self, name: str, measured_s: float, promised_s: float) -> None:
+    def judge(
+        self,
+        name: str,
+        measured: float,
+        promised: float,
+        *,
+        margin: float = MARGIN,
+        unit: str = "s",
+    ) -> None:
         """Fail above the margin; on an overloaded machine, report instead as not judged."""
-        self._record(name, f"{measured_s:.1f} s")
-        if measured_s <= MARGIN * promised_s:
+        self._record(name, f"{measured:.1f} {unit}")
+        if measured <= margin * promised:
             return
         free = min(self._free_before, self._calibrate())
-        found = f"{name}: {measured_s:.1f} s instead of {promised_s:g} s"
+        found = f"{name}: {measured:.1f} {unit} instead of {promised:g} {unit}"
         if free >= FREE_ENOUGH:
             pytest.fail(found)
         self.skip(f"{found}, on an overloaded machine, at {free:.0%} of its speed")

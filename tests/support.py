@@ -63,7 +63,7 @@ def eventually(
     look: Callable[[], T],
     accept: Callable[[T], object] = bool,
     *,
-    timeout_s: float = 30,
+    timeout_s: float = 60,
     every_s: float = 0.05,
 ) -> T:
     """Poll until the value is accepted, and return it; fail with the last value seen.

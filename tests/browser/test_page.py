@@ -38,6 +38,7 @@ from tests.browser.keyboard import (
 from tests.browser.site import HOSTILE_RACKS, RACKS, Site, firing, incident, tile
 from tests.builders import START, T0, click, impression
 from tests.driver_statuses import driver, query
+from tests.promises import Promises
 from tests.support import eventually
 from tests.unit.test_dashboard_clickstream import action_count, attribution, session, total
 
@@ -580,7 +581,7 @@ def dead_letter(**changes: Any) -> DeadLetter:
 
 
 def test_a_stopped_broker_is_seen_within_five_seconds_and_the_page_recovers(
-    site: Site, page: Page
+    site: Site, page: Page, promises: Promises
 ) -> None:
     banner = page.locator("#banner")
     expect(banner).to_be_hidden()
@@ -590,7 +591,8 @@ def test_a_stopped_broker_is_seen_within_five_seconds_and_the_page_recovers(
     site.broker.stop()
     stopped = time.monotonic()
     expect(banner).to_be_visible()
-    assert time.monotonic() - stopped <= OUTAGE_SEEN_WITHIN_S
+    seen_s = time.monotonic() - stopped
+    promises.judge("stopped broker on the page", seen_s, OUTAGE_SEEN_WITHIN_S, margin=1)
     # Nothing is sent any more, and the page says how old what it shows is.
     expect(tile(page, RACKS[6])).to_have_attribute("data-stale", "")
     refused = incident_command(page, RACKS[7])

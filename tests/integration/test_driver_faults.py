@@ -97,7 +97,7 @@ def test_a_driver_overcomes_a_hanging_worker_a_broken_checkpoint_and_a_long_outa
         return driver.metric("query_restarts_total", query="user_totals") or 0
 
     counts_all(120)
-    counts_all(30)  # the first batch may take longer before it counts as stuck
+    counts_all(60)  # the first batch may take longer before it counts as stuck
 
     # Every Python worker hangs: health says so, and the query is stopped and started again.
     hanging = python_workers(process)
@@ -107,7 +107,7 @@ def test_a_driver_overcomes_a_hanging_worker_a_broken_checkpoint_and_a_long_outa
     driver.buy()
     driver.until_health_says("user_totals has ended no batch for", timeout_s=60)
     eventually(restarts, equal_to(1), timeout_s=120, every_s=0.2)
-    eventually(lambda: driver.queries()["user_totals"]["restarts"], equal_to(1), timeout_s=10)
+    eventually(lambda: driver.queries()["user_totals"]["restarts"], equal_to(1))
     for worker in hanging:
         with suppress(psutil.NoSuchProcess):
             worker.resume()
@@ -135,7 +135,7 @@ def test_a_driver_overcomes_a_hanging_worker_a_broken_checkpoint_and_a_long_outa
     assert process.poll() is None, driver.said()
     restarted = server.start(own_broker.port, own_broker.data_dir)
     counts_all(90)
-    driver.until_health_says("healthy: queries 1, processes 1", timeout_s=30)
+    driver.until_health_says("healthy: queries 1, processes 1", timeout_s=60)
 
     # Retention removes records that the driver has not read, which ends it.
     family = [one := psutil.Process(process.pid), *one.children(recursive=True)]

@@ -270,7 +270,7 @@ def test_real_time_is_right_after_kills_and_new_partitions_and_stops_in_order(
         assert in_warning(pipeline.alerts()) == due
         family = family_of(process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=15) == 0
+        assert process.wait(timeout=60) == 0
         none_is_left(family)
     output = pipeline.output.read_text(encoding="utf-8")
     assert "Traceback" not in output

@@ -447,7 +447,7 @@ def test_a_body_that_nobody_asked_for_does_not_keep_a_connection_open(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "HEADER_TIMEOUT_S", 0.3)
-    with closing(http.client.HTTPConnection("localhost", served.port, timeout=3)) as endless:
+    with closing(http.client.HTTPConnection("localhost", served.port, timeout=10)) as endless:
         endless.request("GET", "/health", headers={"Content-Length": "100000"})
         assert endless.getresponse().read()
         endless.sock.sendall(b"x")

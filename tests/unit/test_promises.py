@@ -32,6 +32,13 @@ def test_a_promise_is_judged_by_its_margin_where_the_machine_is_free(
     assert properties["first alert"] == f"{measured_s:.1f} s"
 
 
+def test_a_promise_may_have_no_margin_and_another_unit() -> None:
+    promises = Promises(lambda *_: None, lambda: 1.0)
+    promises.judge("frame", 16.0, 16.0, margin=1, unit="ms")
+    with pytest.raises(pytest.fail.Exception, match=r"^frame: 16\.1 ms instead of 16 ms$"):
+        promises.judge("frame", 16.1, 16.0, margin=1, unit="ms")
+
+
 def test_a_promise_that_cannot_be_judged_is_reported() -> None:
     properties: dict[str, object] = {}
     Promises(properties.__setitem__, lambda: 1.0).skip("no alert was due")
