@@ -43,19 +43,11 @@ def query_problem(query: QueryStatus, at_ms: int) -> str | None:
             return None
         because = f": {query.last_error}" if query.last_error else "."
         return f"{query.name} has not run for {duration(since_s)}{because}"
-    stuck_s = stuck_for_s(query, at_ms)
+    stuck_s = query.without_batch_s or 0.0
     if stuck_s <= longest_stall_s(query):
         return None
     although = "" if query.trigger == Trigger.REAL_TIME else ", although records wait"
     return f"{query.name} has ended no batch for {duration(stuck_s)}{although}."
-
-
-def stuck_for_s(query: QueryStatus, at_ms: int) -> float:
-    """Return how long a query has ended no batch although it should; 0 if it need not."""
-    since = query.waiting_since
-    if query.trigger == Trigger.REAL_TIME:  # its batches end by the clock
-        since = max(query.started_time, query.last_progress_time or "")
-    return age_s(since, at_ms) if since else 0.0
 
 
 def longest_stall_s(query: QueryStatus) -> float:
@@ -65,6 +57,5 @@ def longest_stall_s(query: QueryStatus) -> float:
     else:
         last_s = (query.batch_duration_ms or {}).get("triggerExecution", 0) / 1000
         stall_s = MAX_IDLE_BATCHES * max(query.batch_s, last_s)
-    is_first = query.last_progress_time is None or query.last_progress_time < query.started_time
-    least_s = LONGEST_FIRST_BATCH_S if is_first else SHORTEST_STALL_S
+    least_s = SHORTEST_STALL_S if query.worked else LONGEST_FIRST_BATCH_S
     return max(stall_s, least_s) + (query.waiting_records or 0) / SLOWEST_RECORDS_PER_S

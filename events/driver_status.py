@@ -27,6 +27,9 @@ class QueryStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     - `records_behind`: what the topics hold beyond the latest batch; unknown in Real-time Mode.
     - `waiting_since`: since when records have waited without a batch that ended.
       `waiting_records`: how many waited then, at most; before the first batch all of the topics.
+    - `worked`: it has ended a batch since its latest start.
+    - `without_batch_s`: how long it has ended no batch while records wait, or in Real-time Mode
+      since its latest batch. By the monotonic clock, without pauses of the driver.
     - `watermark_delay_s`: by how much the watermark is behind the clock.
     - `late_records`, `records_left_out`: since the driver started, up to the latest batch.
     - `state_rows`, `state_bytes`: after the latest batch; not every query counts its rows.
@@ -51,6 +54,8 @@ class QueryStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     records_behind: int | None = None
     waiting_since: str | None = None
     waiting_records: int | None = None
+    worked: bool = False
+    without_batch_s: float | None = None
     watermark: str | None = None
     watermark_delay_s: float | None = None
     late_records: int | None = None

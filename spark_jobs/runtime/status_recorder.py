@@ -1,6 +1,9 @@
 """Collect what a driver knows about its queries: from the runner, Spark's progress, the broker."""
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -14,12 +17,27 @@ from spark_jobs.runtime.progress import BEGINNING
 
 RATES_COUNT_S = 10.0
 """Rates of a batch that ended longer ago are not shown: they would be stale."""
+PAUSED_AFTER_S = 10.0
+"""The status is written every second. After a longer silence the whole driver was paused."""
+
+
+@dataclass(slots=True)
+class _Moments:
+    """When a query was started, ended its latest batch, and began to let records wait.
+
+    In seconds of the monotonic clock: the wall clock may be set at any time.
+    """
+
+    started_s: float
+    batch_ended_s: float = -math.inf
+    waiting_since_s: float | None = None
 
 
 class StatusRecorder:
     """What is known now; every method may be called from any thread.
 
-    In: `servers` is the broker's address; `clock` returns epoch milliseconds.
+    In: `servers` is the broker's address; `clock` returns epoch milliseconds, `monotonic`
+    the seconds by which it is decided whether a query is stuck.
     """
 
     def __init__(
@@ -29,14 +47,17 @@ class StatusRecorder:
         jobs: Sequence[str],
         checkpoint_root: str,
         clock: Callable[[], int] = now_ms,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._process, self._jobs, self._checkpoint_root = process, list(jobs), checkpoint_root
-        self._clock = clock
+        self._clock, self._monotonic = clock, monotonic
         self._lock = Lock()
         # The runner has asked the broker for its topics before.
         self._broker = BrokerStatus(servers=servers, reachable=True, since=to_text(clock()))
+        self._broker_since_s = self._latest_s = self._resumed_s = monotonic()
         self._ends: dict[str, int] = {}
         self._queries: dict[str, QueryStatus] = {}
+        self._moments: dict[str, _Moments] = {}
         self._reached: dict[str, dict[str, int]] = {}
 
     def on_start(
@@ -45,6 +66,7 @@ class StatusRecorder:
         """Take note that a query has been started; `topics` have their names on the broker."""
         with self._lock:
             before = self._queries.get(name)
+            self._moments[name] = _Moments(self._monotonic())
             if before:
                 self._queries[name] = replace(
                     before,
@@ -52,6 +74,7 @@ class StatusRecorder:
                     started_time=self._now(),
                     waiting_since=None,
                     waiting_records=None,
+                    worked=False,
                     restarts=before.restarts + 1,
                 )
                 return
@@ -72,14 +95,14 @@ class StatusRecorder:
         with self._lock:
             query = self._queries[name]
             query.active, query.last_error, query.last_error_time = False, error, self._now()
-            query.waiting_since = query.waiting_records = None
+            self._set_waiting(query, None)
 
     def on_finish(self, name: str) -> None:
         """Take note that a query has read everything."""
         with self._lock:
             query = self._queries[name]
             query.active, query.finished = False, True
-            query.waiting_since = query.waiting_records = None
+            self._set_waiting(query, None)
 
     def on_progress(self, progress: Mapping[str, Any]) -> None:
         """Take note of a batch: Spark's progress with the fields that `BatchListener` adds."""
@@ -88,8 +111,9 @@ class StatusRecorder:
             if query is None:
                 return
             query.batch_id = progress["batchId"]
-            query.last_progress_time = self._now()
-            query.waiting_since = query.waiting_records = None
+            query.last_progress_time, query.worked = self._now(), True
+            self._moments[query.name].batch_ended_s = self._monotonic()
+            self._set_waiting(query, None)
             query.batch_duration_ms = dict(progress["durationMs"])
             if query.trigger != Trigger.REAL_TIME:
                 query.input_rows_per_second = progress.get("inputRowsPerSecond")
@@ -120,7 +144,7 @@ class StatusRecorder:
             self._set_reachable(reachable=False)
             # Without the broker no query can go on: it is not stuck.
             for query in self._queries.values():
-                query.waiting_since = query.waiting_records = None
+                self._set_waiting(query, None)
 
     @property
     def broker_is_reachable(self) -> bool:
@@ -129,26 +153,22 @@ class StatusRecorder:
 
     def broker_answers_for(self, seconds: float) -> bool:
         """Tell whether the broker has answered for so long, each time."""
-        broker = self._broker
-        return broker.reachable and age_s(broker.since, self._clock()) >= seconds
+        return self._broker.reachable and self._monotonic() - self._broker_since_s >= seconds
 
     def query(self, name: str) -> QueryStatus:
         """Return the status of a query now."""
         with self._lock:
+            self._notice_pause()
             return self._current(self._queries[name], self._clock())
 
     def has_worked(self, name: str) -> bool:
         """Tell whether a query has ended a batch since its last start."""
-        query = self._queries[name]
-        return (query.last_progress_time or "") > query.started_time
-
-    def now_ms(self) -> int:
-        """Return the recorder's clock, in epoch milliseconds."""
-        return self._clock()
+        return self._queries[name].worked
 
     def snapshot(self) -> DriverStatus:
         """Return the status now."""
         with self._lock:
+            self._notice_pause()
             at_ms = self._clock()
             reads = {topic for query in self._queries.values() for topic in query.topics}
             return DriverStatus(
@@ -175,8 +195,26 @@ class StatusRecorder:
             input_rows_per_second=query.input_rows_per_second if shows_rates else None,
             processed_rows_per_second=query.processed_rows_per_second if shows_rates else None,
             records_behind=self._behind(query),
+            without_batch_s=self._without_batch_s(query),
             watermark_delay_s=age_s(query.watermark, at_ms) if query.watermark else None,
         )
+
+    def _without_batch_s(self, query: QueryStatus) -> float | None:
+        moments = self._moments[query.name]
+        since_s = moments.waiting_since_s
+        if query.trigger == Trigger.REAL_TIME and query.active:  # its batches end by the clock
+            since_s = max(moments.started_s, moments.batch_ended_s)
+        return None if since_s is None else self._latest_s - max(since_s, self._resumed_s)
+
+    def _notice_pause(self) -> None:
+        """Count anew if the driver was paused: a paused query ends no batch and is not stuck.
+
+        The writer of the status and the supervisor both ask often, each on its own thread.
+        """
+        at_s = self._monotonic()
+        if at_s - self._latest_s > PAUSED_AFTER_S:
+            self._resumed_s = at_s
+        self._latest_s = at_s
 
     def _behind(self, query: QueryStatus) -> int | None:
         reached_by_topic = self._reached.get(query.name)
@@ -199,13 +237,19 @@ class StatusRecorder:
         else:  # no batch yet: it may have to read all that the topics hold
             records = sum(self._ends.get(topic, 0) for topic in query.topics)
         if not records or query.trigger == Trigger.REAL_TIME:
-            query.waiting_since = query.waiting_records = None
+            self._set_waiting(query, None)
         elif query.waiting_since is None:
-            query.waiting_since, query.waiting_records = self._now(), records
+            self._set_waiting(query, records)
+
+    def _set_waiting(self, query: QueryStatus, records: int | None) -> None:
+        query.waiting_records = records
+        query.waiting_since = self._now() if records else None
+        self._moments[query.name].waiting_since_s = self._monotonic() if records else None
 
     def _set_reachable(self, *, reachable: bool) -> None:
         if self._broker.reachable != reachable:
             self._broker = replace(self._broker, reachable=reachable, since=self._now())
+            self._broker_since_s = self._monotonic()
 
     def _now(self) -> str:
         return to_text(self._clock())

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from events.cli import UserFacingError
-from events.driver_health import longest_stall_s, stuck_for_s
+from events.driver_health import longest_stall_s
 from events.status_file import duration
 from events.triggers import Trigger
 from spark_jobs.runtime.failures import explain, is_permanent, names_a_missing_topic
@@ -150,10 +150,8 @@ class Supervisor:
     def _end_stall(self, one: _Watched) -> None:
         """Stop a query that has been stuck for long: only a restart helps."""
         status = self._recorder.query(one.prepared.name)
-        stuck_s = stuck_for_s(status, self._recorder.now_ms())
-        if stuck_s <= MAX_STALLS * longest_stall_s(status) or not self._recorder.broker_answers_for(
-            MAX_STALLS * longest_stall_s(status)
-        ):
+        stuck_s, limit_s = status.without_batch_s or 0.0, MAX_STALLS * longest_stall_s(status)
+        if stuck_s <= limit_s or not self._recorder.broker_answers_for(limit_s):
             return
         name = one.prepared.name
         try:

@@ -531,9 +531,9 @@ def test_without_alerting_the_page_says_so_and_calls_nothing_normal(site: Site, 
 
 def test_a_query_that_ends_no_batch_is_shown_as_stuck(site: Site, page: Page) -> None:
     at_ms = now_ms()
-    started, waits_since = to_text(at_ms - 1_200_000), to_text(at_ms - 600_000)
+    started = to_text(at_ms - 1_200_000)
     times = {"started_time": started, "last_progress_time": started}
-    stuck = query("user_totals", waiting_since=waits_since, waiting_records=7, **times)
+    stuck = query("user_totals", without_batch_s=600.0, waiting_records=7, **times)
     status = driver(stuck, query("archive", **times), prefix="page-", written_ms=at_ms)
     file = status_folder(site.home) / f"{PROGRAM}-elsewhere-1.json"
     write_status(file, status)

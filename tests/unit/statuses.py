@@ -6,10 +6,11 @@ T0 = 1_764_000_000_000
 
 
 class Clock:
-    """A clock that the test moves."""
+    """A clock that the test moves, or sets."""
 
     def __init__(self) -> None:
         self.ms = T0
+        self.running_s = 0.0
 
     def __call__(self) -> int:
         """Return epoch milliseconds."""
@@ -18,6 +19,7 @@ class Clock:
     def forward(self, seconds: float) -> None:
         """Move it."""
         self.ms += round(1000 * seconds)
+        self.running_s += seconds
 
 
 @dataclass

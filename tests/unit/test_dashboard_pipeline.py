@@ -123,9 +123,7 @@ def test_a_driver_that_hangs_has_no_active_query(
 
 
 def test_a_query_that_ends_no_batch_although_records_wait_is_stuck(tmp_path: Path) -> None:
-    waits = query(
-        "waits", trigger="micro-batch", waiting_since=to_text(T0 - 600_000), waiting_records=7
-    )
+    waits = query("waits", trigger="micro-batch", without_batch_s=600.0, waiting_records=7)
     status = driver(waits, query("works"))
     write_status(status_folder(tmp_path) / f"{PROGRAM}-a-1.json", status)
     drivers, queries = read_drivers(tmp_path, "", T0)

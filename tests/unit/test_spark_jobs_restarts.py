@@ -15,6 +15,7 @@ from spark_jobs.runtime.restarts import RestartBudget
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
 from tests.unit.metrics import progress
+from tests.unit.statuses import T0
 
 
 def test_the_wait_doubles_while_the_query_ends_no_batch_and_then_starts_anew() -> None:
@@ -57,12 +58,18 @@ class Bench:
 
     def __init__(self, restarts: int = 5, missing: Collection[str] = ()) -> None:
         self.now_s = 0.0
+        self.wall_clock_is_ahead_s = 0.0
         self.lines: list[str] = []
         self.started: list[Query] = []
         self.refusals: list[Exception] = []
         self.at: dict[float, Callable[[], None]] = {}
         self.recorder = StatusRecorder(
-            Process("spark_jobs", "", ""), "broker:9092", ["a"], "", lambda: int(1000 * self.now_s)
+            Process("spark_jobs", "", ""),
+            "broker:9092",
+            ["a"],
+            "",
+            clock=lambda: T0 + int(1000 * (self.now_s + self.wall_clock_is_ahead_s)),
+            monotonic=lambda: self.now_s,
         )
         self.supervisor = Supervisor(
             self.recorder,
@@ -253,6 +260,53 @@ def test_a_stuck_query_is_stopped_and_started_again() -> None:
     on.watch(until_s=362.0)
     assert [query.isActive for query in on.started] == [False, True]
     assert on.lines[0] == "a failed and is started again now: it has ended no batch for 6 min."
+
+
+@pytest.mark.parametrize("step_s", [7200.0, -7200.0])
+@pytest.mark.parametrize("trigger", [Trigger.REAL_TIME, Trigger.MICRO_BATCH])
+def test_a_step_of_the_wall_clock_neither_stops_a_query_nor_hides_a_stuck_one(
+    trigger: Trigger, step_s: float
+) -> None:
+    on = Bench()
+    on.start("a", trigger)
+    on.recorder.on_topics({"user-actions": 7})
+
+    def step() -> None:
+        on.wall_clock_is_ahead_s = step_s
+
+    on.at[100.0] = step
+    on.watch(until_s=359.0)
+    assert len(on.started) == 1
+    on.watch(until_s=362.0)
+    assert [query.isActive for query in on.started] == [False, True]
+
+
+def test_a_restart_after_a_step_back_has_the_time_of_a_first_batch() -> None:
+    on = Bench()
+    on.start("a")
+    on.now_s = 10.0
+    on.recorder.on_progress(progress(name="a"))
+    on.wall_clock_is_ahead_s = -7200.0
+    on.running("a").end("no luck.")
+    on.at[11.0] = lambda: on.recorder.on_topics({"user-actions": 1000})
+    on.watch(until_s=360.0)
+    assert [query.isActive for query in on.started] == [False, True]
+
+
+@pytest.mark.parametrize("trigger", [Trigger.REAL_TIME, Trigger.MICRO_BATCH])
+def test_a_query_is_not_stuck_because_its_driver_was_paused(trigger: Trigger) -> None:
+    on = Bench()
+    on.start("a", trigger)
+    on.recorder.on_topics({"user-actions": 7})
+
+    def pause() -> None:
+        on.now_s += 3600.0
+
+    on.at[100.0] = pause
+    on.watch(until_s=3600.0 + 100.0 + 359.0)
+    assert len(on.started) == 1
+    on.watch(until_s=3600.0 + 100.0 + 362.0)
+    assert [query.isActive for query in on.started] == [False, True]
 
 
 @pytest.mark.parametrize("trigger", [Trigger.MICRO_BATCH, Trigger.AVAILABLE_NOW])

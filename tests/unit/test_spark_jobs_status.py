@@ -45,7 +45,9 @@ def clock() -> Clock:
 @pytest.fixture
 def recorder(clock: Clock) -> StatusRecorder:
     process = Process(PROGRAM, "", to_text(T0))
-    return StatusRecorder(process, "localhost:9092", [NAME], "checkpoints", clock)
+    return StatusRecorder(
+        process, "localhost:9092", [NAME], "checkpoints", clock, lambda: clock.running_s
+    )
 
 
 def start(recorder: StatusRecorder, trigger: Trigger, batch_s: float) -> None:
@@ -101,6 +103,8 @@ def test_a_micro_batch_is_shown_with_its_rates_and_what_the_topics_hold_beyond_i
         records_behind=3,
         waiting_since=to_text(T0),
         waiting_records=3,
+        worked=True,
+        without_batch_s=3.0,
         watermark=to_text(T0 - 600_000),
         watermark_delay_s=603.0,
         late_records=2,
@@ -184,7 +188,11 @@ def test_the_broker_is_away_since_its_first_missing_answer(
 
 
 def problems_after(recorder: StatusRecorder, clock: Clock, seconds: float) -> list[str]:
-    clock.forward(seconds)
+    """Return the problems after some seconds in which the driver writes its status."""
+    for _ in range(int(seconds / 5)):
+        clock.forward(5)
+        recorder.snapshot()
+    clock.forward(seconds % 5)
     return problems(recorder.snapshot(), clock.ms)
 
 
@@ -265,6 +273,17 @@ def test_a_real_time_query_is_stuck_after_two_batches_whatever_its_topics_hold(
     recorder.on_progress(progress())
     assert problems_after(recorder, clock, 600) == []
     assert len(problems_after(recorder, clock, 1)) == 1
+
+
+@pytest.mark.parametrize("step_s", [7200, -7200])
+def test_a_step_of_the_wall_clock_changes_no_health(
+    recorder: StatusRecorder, clock: Clock, step_s: int
+) -> None:
+    start(recorder, Trigger.REAL_TIME, 300.0)
+    recorder.on_progress(progress())
+    clock.ms += 1000 * step_s
+    assert problems_after(recorder, clock, 600) == []
+    assert problems_after(recorder, clock, 1) == [f"{NAME} has ended no batch for 10 min."]
 
 
 def test_a_query_that_waits_for_its_restart_is_unhealthy_after_ten_seconds(
