@@ -167,6 +167,11 @@ def test_the_memory_limits_add_up_to_the_stated_budget() -> None:
     assert all("mem_limit" in service for service in SERVICES.values())
 
 
+def test_the_log_of_each_container_takes_at_most_30_mb() -> None:
+    bounded = {"driver": "json-file", "options": {"max-size": "10m", "max-file": "3"}}
+    assert [name for name, service in SERVICES.items() if service.get("logging") != bounded] == []
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_spark_is_given_less_heap_than_its_container_has(name: str) -> None:
     (heap,) = re.findall(r"spark\.driver\.memory=(\d+)m", " ".join(SERVICES[name]["command"]))
