@@ -13,6 +13,7 @@ import requests
 from dashboard.windows import FLEET_WINDOWS
 from demo.comparison import Comparison, Row, compare
 from demo.verdict import Actual
+from events.cli import UserFacingError
 from events.constants import FLEET_SCOPE
 
 REQUEST_S = 10.0
@@ -42,10 +43,26 @@ def compare_dashboard(address: str, actual: Actual, step: Callable[[], None]) ->
     expected = expected_figures(actual)
     deadline = time.monotonic() + SETTLE_S
     while True:
-        compared = compare_figures(expected, shown_figures(read_snapshot(address)))
+        try:
+            compared = compare_figures(expected, _read_figures(address))
+        except UserFacingError as error:
+            compared = Comparison(len(expected), 0, [], [str(error)])
         if compared.passed or time.monotonic() > deadline:
             return compared
         step()
+
+
+def _read_figures(address: str) -> Figures:
+    """Return the figures of the page; raise `UserFacingError` if it does not send any."""
+    try:
+        return shown_figures(read_snapshot(address))
+    except requests.HTTPError as error:
+        reason = f"answers with status {error.response.status_code}"
+    except requests.RequestException as error:
+        reason = f"does not answer ({type(error).__name__})"
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError):
+        reason = "sends something else than its figures"
+    raise UserFacingError(f"the dashboard at {address} {reason}")
 
 
 def compare_figures(expected: Figures, shown: Figures) -> Comparison:
@@ -126,7 +143,7 @@ def read_snapshot(address: str) -> Mapping[str, Any]:
             if line.startswith(b"data: "):
                 snapshot: Mapping[str, Any] = msgspec.json.decode(line.removeprefix(b"data: "))
                 return snapshot
-    raise AssertionError("the dashboard's stream has no snapshot")
+    raise LookupError("the dashboard's stream has no snapshot")
 
 
 def shown_figures(snapshot: Mapping[str, Any]) -> Figures:

@@ -1,5 +1,9 @@
 """The demo's comparison of what the dashboard shows with the outputs."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -8,7 +12,13 @@ import pytest
 from dashboard.hub import Hub
 from dashboard.received import Received
 from dashboard.state import State
-from demo.dashboard_figures import compare_figures, expected_figures, shown_figures
+from demo import dashboard_figures
+from demo.dashboard_figures import (
+    compare_dashboard,
+    compare_figures,
+    expected_figures,
+    shown_figures,
+)
 from demo.verdict import Actual
 from events.records import DeadLetter, encode
 from events.times import to_text
@@ -161,3 +171,70 @@ def test_a_wrong_value_on_the_page_is_found(section: str, field: str) -> None:
     rows = shown["windows"]["fleet"] if section == "windows" else shown[section]
     rows[0][field] += 0.001
     assert not compare_figures(expected_figures(actual()), shown_figures(shown)).passed
+
+
+@contextmanager
+def page(answer: Callable[[], tuple[int, bytes]]) -> Iterator[str]:
+    """Serve a page that answers each request with a status and a body; yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = answer()
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (500, b"", "answers with status 500"),
+        (200, b"", "sends something else than its figures"),
+        (200, b"data: <html>\n\n", "sends something else than its figures"),
+        (200, b"data: \xff\n\n", "sends something else than its figures"),
+        (200, b"data: []\n\n", "sends something else than its figures"),
+        (200, b'data: {"clickstream": {}, "pipeline": {}}\n\n', "sends something else than its"),
+    ],
+)
+def test_a_page_without_figures_fails_the_verdict_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, reason: str
+) -> None:
+    monkeypatch.setattr(dashboard_figures, "SETTLE_S", 0.0)
+    with page(lambda: (status, body)) as address:
+        compared = compare_dashboard(address, actual(), lambda: None)
+    assert not compared.passed
+    assert (compared.actual, compared.missing) == (0, [])
+    (sentence,) = compared.wrong
+    assert sentence.startswith(f"the dashboard at {address} {reason}")
+
+
+def test_a_page_that_nobody_serves_fails_the_verdict_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dashboard_figures, "SETTLE_S", 0.0)
+    with page(lambda: (200, b"")) as address:
+        pass
+    compared = compare_dashboard(address, actual(), lambda: None)
+    assert compared.wrong == [f"the dashboard at {address} does not answer (ConnectionError)"]
+
+
+def test_a_page_that_answers_a_moment_later_is_compared() -> None:
+    figures = b"data: " + msgspec.json.encode(snapshot()) + b"\n\n"
+    answers = iter([(503, b""), (200, figures)])
+    steps: list[None] = []
+    with page(lambda: next(answers)) as address:
+        compared = compare_dashboard(address, actual(), lambda: steps.append(None))
+    assert compared.passed
+    assert len(steps) == 1
