@@ -6,12 +6,17 @@ from pathlib import Path
 import msgspec
 
 from events.cli import UserFacingError
+from events.constants import FLEET_SCOPE
 from events.files import replace_file, writing
 from events.records import InventoryRack, encode
 
 
 def read_inventory(path: Path) -> list[InventoryRack]:
-    """Read the racks; raise `UserFacingError` with the first wrong line or repeated rack."""
+    """Read the racks.
+
+    Raises `UserFacingError` with the first line that is wrong, repeats a rack, or names one as the
+    scope of all racks.
+    """
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -31,6 +36,11 @@ def read_inventory(path: Path) -> list[InventoryRack]:
         if rack.rack_id in racks:
             raise UserFacingError(
                 f"line {number} of the inventory {path} repeats the rack {rack.rack_id!r}."
+            )
+        if rack.rack_id == FLEET_SCOPE:
+            raise UserFacingError(
+                f"line {number} of the inventory {path} has a rack {FLEET_SCOPE!r}: in the topic "
+                "rack-temperature this is the scope of all racks. Give the rack another id."
             )
         racks[rack.rack_id] = rack
     return list(racks.values())

@@ -54,6 +54,10 @@ def test_the_line_that_is_wrong_is_named(tmp_path: Path) -> None:
             "line 2 is wrong: Expected `float`, got `str` - at `$.threshold_c`"
         ),
         good + good: "line 2 repeats the rack 'rack-0001'",
+        good + GOOD.replace(b"rack-0001", b"fleet"): (
+            "line 2 has a rack 'fleet': in the topic rack-temperature this is the scope of all "
+            "racks. Give the rack another id."
+        ),
         GOOD.replace(b"gpu", b"\xff\xfe"): "line 1 is wrong: 'utf-8' codec can't decode",
         GOOD.replace(b"85.5", b"NaN"): "line 1 is wrong: JSON is malformed",
         GOOD.replace(b"85.5", b"1e999"): "line 1 is wrong: Number out of range",
