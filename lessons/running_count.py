@@ -1,6 +1,7 @@
 """A running count per user, in complete and in update mode.
 
-Each file is a batch. The state holds one count per user and continues from batch to batch.
+Each file is a batch. The state holds one count per user and continues from batch to batch. Append
+mode is refused, because a count without event time is never final (lesson output_modes).
 
 Notice: Complete mode repeats user2 although no row came for that user; update mode does not.
 In production: `user_totals` is a running sum per user.

@@ -12,7 +12,7 @@ def test_a_count_can_append_only_with_a_watermark_on_its_group(output: Output) -
     assert output["count"].outcomes == modes("refused", "allowed", "allowed")
     on_another_column = output["count, watermark on another column"]
     assert on_another_column.outcomes == modes("refused", "allowed", "allowed")
-    on_its_group = output["count per ts, watermark on ts"]
+    on_its_group = output["count per window, watermark on ts"]
     assert on_its_group.outcomes == modes("allowed", "allowed", "allowed")
 
 
@@ -21,8 +21,22 @@ def test_update_equals_append_without_an_aggregation(output: Output) -> None:
     assert output["the filter in append mode"].batches == {
         0: [("open", "2018-03-02 10:01:00")],
         1: [("open", "2018-03-02 10:03:00")],
+        2: [("open", "2018-03-02 10:21:00")],
     }
     assert output["update mode writes the same"].value == "True"
+
+
+@golden("output_modes")
+def test_each_mode_writes_other_rows_of_the_same_counts(output: Output) -> None:
+    first = [("10:00", "close", 1), ("10:00", "open", 1)]
+    final = [("10:00", "close", 2), ("10:00", "open", 2)]
+    later = [("10:20", "open", 1)]
+    for mode, batches in {
+        "append": {0: [], 1: [], 2: [], 3: final},
+        "update": {0: first, 1: final, 2: later, 3: []},
+        "complete": {0: first, 1: final, 2: final + later},
+    }.items():
+        assert output[f"the count per window in {mode} mode"].batches == batches
 
 
 @golden("console_sink")
@@ -129,6 +143,17 @@ def test_foreach_opens_and_closes_each_partition_and_changes_nothing_in_the_driv
     ]
 
 
+@golden("foreach_sink")
+def test_a_repeated_batch_may_divide_its_rows_into_other_partitions(output: Output) -> None:
+    a, b, close = "process a 7.5", "process b 12.0", "close, error: None"
+    opens = [f"open partition {number} of batch 0" for number in range(3)]
+    for run, calls in {
+        "a batch of one file": [opens[0], a, b, close],
+        "the same batch again": [opens[0], a, close, opens[1], b, close, opens[2], close],
+    }.items():
+        assert [line.strip() for line in output[run].lines] == calls
+
+
 @golden("foreach_batch")
 def test_without_persist_each_sink_computes_the_batch_again(output: Output) -> None:
     assert output["persist=False"].value == "3 rows to 2 sinks, computed 6 times"
@@ -146,6 +171,8 @@ def test_only_a_stored_batch_number_keeps_a_repeated_batch_from_counting_twice(
     assert output["without batch numbers, after the last batch again"].value == too_much
     assert output["with batch numbers, after two batches"].value == right
     assert output["with batch numbers, after the last batch again"].value == right
+    second_query = output["with batch numbers, after a batch of a second query"]
+    assert second_query.value == "[('user1', 17), ('user2', 3)]"
 
 
 @golden("table_api")
