@@ -7,12 +7,19 @@ files seen, `metadata` the query's id. The checkpoint does not include the outpu
 Without a checkpoint location, a sink for experiments (console, memory, noop, foreach) gets a
 temporary one, which Spark deletes when the query ends. A file sink is refused.
 
-Notice: With a new checkpoint, all input is read again, and existing output gets every row twice.
-With the old checkpoint and a deleted output, nothing is written: the query considers these batches
-done. A query with a temporary checkpoint starts from nothing each time. The second warning comes
-with every query: adaptive execution would change the number of partitions, which state depends on.
+Notice: A new checkpoint reads all input again, from batch 0. The file sink still writes nothing: it
+skips each batch whose number is at most the latest in its log, `_spark_metadata` (lesson
+parquet_sink). New input would be lost in the same way, up to that number. That run has no state:
+with state in checkpoint format 2, as here, Spark fails, because a skipped batch computes none. The
+lesson then deletes the log and uses another new checkpoint: now every row is in the output twice.
+With the old checkpoint and a deleted output nothing is written, because the query considers these
+batches done.
+
+A query with a temporary checkpoint starts from nothing each time. The second warning comes with
+every query: adaptive execution would change the number of partitions, which state depends on.
 In production: Checkpoints of `archive` and the other jobs are stored below `--checkpoint-root`, by
-job, plan, state version and prefix.
+job, plan, state version and prefix. `archive` refuses a new checkpoint over an archive that another
+one wrote.
 """
 
 import re
@@ -21,23 +28,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from lessons.harness.context import LessonContext, await_end, outcome
 
 
 def run(context: LessonContext) -> Iterator[str]:
-    """Run with a checkpoint, again, with a new one, and with the old one but no output."""
-    users = context.stream("user string", "1.json", "2.json").dropDuplicates()
+    """Run with a checkpoint, again, with new ones, and with the old one but no output."""
+    users = context.stream("user string", "1.json", "2.json")
+    distinct = users.dropDuplicates()
 
-    def run_with(checkpoint: str) -> str:
-        writer = users.writeStream.format("csv").option("path", context.path("out"))
-        await_end(
-            writer.option("checkpointLocation", context.path(checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
+    def run_with(checkpoint: str, rows: DataFrame = distinct) -> str:
+        writer = rows.writeStream.format("csv").option("path", context.path("out"))
+        writer = writer.option("checkpointLocation", context.path(checkpoint))
+        await_end(writer.trigger(availableNow=True).start())
         files = list((context.folder / "out").glob("*.csv"))
-        rows = [row for file in files for row in file.read_text(encoding="utf-8").splitlines()]
-        return f"rows in the output: {len(rows)}"
+        lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        return f"rows in the output: {len(lines)}"
 
     yield f"first start: {run_with('checkpoint')}"
     for folder in sorted((context.folder / "checkpoint").iterdir()):
@@ -49,8 +56,9 @@ def run(context: LessonContext) -> Iterator[str]:
             )
             yield f"  {folder.name}: {contents}"
     yield f"again: {run_with('checkpoint')}"
+    yield f"with a new checkpoint and the sink's log: {run_with('second', users)}"
     context.remove("out/_spark_metadata")
-    yield f"with a new checkpoint: {run_with('another')}"
+    yield f"with a new checkpoint and no log: {run_with('third')}"
     context.remove("out")
     (context.folder / "out").mkdir()
     yield f"with the old checkpoint and no output: {run_with('checkpoint')}"
