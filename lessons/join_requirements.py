@@ -1,12 +1,20 @@
 """What a stream-stream join requires: watermarks and a time bound, by join type.
 
-An inner join is allowed without either, and keeps all rows for ever. An outer join has to know when
-no match can come any more. It needs a watermark on the side that might still bring one, and a bound
-between the two times.
+An inner join is allowed without them, but then keeps all rows for ever. An outer join and a left
+semi join are refused unless Spark can tell when no match can come any more. One of two forms is
+enough:
 
-Notice: An inner join without bounds is allowed, but its state grows without limit. A left outer
-join waits for clicks, so it requires the watermark of the clicks. Update mode is allowed only for
-joins without unmatched rows; complete mode is never allowed.
+- A join key is an event time, or a window of it, and has a watermark.
+- A range condition bounds the time of one row by the time of its match, and the side that may still
+  bring a match has a watermark: for a left outer or left semi join, the right side.
+
+Watermarks on both sides are better: without the second one, the state of one side grows without
+limit. A left anti join with a stream on the right is never allowed; keep the unmatched rows of a
+left outer join instead.
+
+Notice: A left outer and a left semi join wait for clicks, so they require the watermark of the
+clicks. For a full outer join, Spark is satisfied with the watermark of either side. Update mode is
+allowed only for joins without unmatched rows; complete mode is never allowed.
 In production: `ad_attribution` is a left outer join with both watermarks and a bound of one hour.
 """
 
@@ -18,6 +26,7 @@ from lessons.harness.context import LessonContext, format_cells, outcome
 
 TYPES = ("inner", "left_outer", "right_outer", "full_outer", "left_semi", "left_anti")
 KEY = "clickAdId = impressionAdId"
+SAME_TIME = f"{KEY} AND clickTime = impressionTime"
 BOUND = f"{KEY} AND clickTime BETWEEN impressionTime AND impressionTime + INTERVAL 1 hour"
 
 
@@ -32,6 +41,12 @@ def run(context: LessonContext) -> Iterator[str]:
     cases = {
         "no watermark": (impressions, clicks, BOUND, "append"),
         "watermarks, no bound": (watermarked_impressions, watermarked_clicks, KEY, "append"),
+        "equal times, both watermarks": (
+            watermarked_impressions,
+            watermarked_clicks,
+            SAME_TIME,
+            "append",
+        ),
         "bound, watermark on impressions": (watermarked_impressions, clicks, BOUND, "append"),
         "bound, watermark on clicks": (impressions, watermarked_clicks, BOUND, "append"),
         "bound, both watermarks": (watermarked_impressions, watermarked_clicks, BOUND, "append"),

@@ -5,8 +5,10 @@ gap extends a session or merges two. The gap may depend on the row.
 
 Notice: The second event of user3 came exactly one gap after the first, and still belongs to the
 session. The event of user1 at 10:08:30 arrived last and merged two sessions. A tablet's gap of
-thirty minutes gives user2 one session until 11:00, which the watermark has not reached. Sessions
-need append mode, and are written when the watermark has passed their end.
+thirty minutes gives user2 one session until 11:00, which the watermark has not reached. In append
+mode a session is written when the watermark has passed its end. Update mode is refused: when two
+sessions merge, it could not take back the rows already written. Complete mode is allowed, but keeps
+every session for ever (lesson state_cleanup).
 In production: `user_sessions` is this function, with a gap of 30 minutes.
 """
 
@@ -31,7 +33,7 @@ def with_text_times(sessions: DataFrame) -> DataFrame:
 
 
 def run(context: LessonContext) -> Iterator[str]:
-    """Show the sessions with one gap for all, and with a longer gap for tablets."""
+    """Show sessions with one gap for all and with a longer gap for tablets; try other modes."""
     actions = context.stream(SCHEMA, "actions.json", "later.json")
     for name, device_gaps in (
         ("five minutes", []),
@@ -40,9 +42,6 @@ def run(context: LessonContext) -> Iterator[str]:
         yield name
         sessions = user_sessions(actions, "5 minutes", "10 minutes", device_gaps)
         yield from context.run_batches(with_text_times(sessions), "append", name)
-    update = (
-        user_sessions(actions, "5 minutes", "10 minutes")
-        .writeStream.outputMode("update")
-        .format("noop")
-    )
-    yield f"update: {outcome(update.start)}"
+    sessions = user_sessions(actions, "5 minutes", "10 minutes")
+    for mode in ("update", "complete"):
+        yield f"{mode}: {outcome(sessions.writeStream.outputMode(mode).format('noop').start)}"

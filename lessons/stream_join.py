@@ -1,13 +1,15 @@
 """Impressions joined with clicks: two streams, five join types, and when rows appear.
 
 A click matches every impression of its ad within the hour before it. Spark keeps both streams as
-state until the watermarks (two hours for impressions, three for clicks) say that no further match
-can come.
+state until the watermark says that no further match can come. Impressions may be two hours late and
+clicks three; the query's watermark is the earlier of the two.
 
-Notice: Matches appear immediately, in the batch of the later row. Rows without a match appear only
-when the watermark has passed their time, so a last event on each side (77 and 88) has to move it;
-those two are still waiting at the end. Both ends of the hour are included: 11:00:00 matches,
-11:05:01 does not. Ad 1 was shown twice, so the click of 11:00 matches both.
+Notice: Matches appear immediately, in the batch of the later row. An impression without a click
+appears when the watermark has passed the end of its hour, since a click may come until then. A
+click without an impression appears when the watermark has passed the click. A last event on each
+side (77 and 88) moves the watermark; those two are still waiting at the end. Both ends of the hour
+are included: 11:00:00 matches, 11:05:01 does not. Ad 1 was shown twice, so the click of 11:00
+matches both.
 In production: `ad_attribution` joins by impression instead of ad, so a click counts once.
 """
 

@@ -4,8 +4,10 @@ The watermark must be on the grouped column, or on the column of its window, and
 aggregation. Append mode is then allowed. In append mode a second aggregation over the windows is
 allowed too, because a closed window never changes.
 
-Notice: The clock of rack2 is a year ahead. After its reading, every other reading is late for a
-year, without an error.
+Notice: The clock of rack2 is a year ahead, and its reading moves the watermark to 2019. The next
+batch still counts a reading of rack1, because rows are compared with the watermark of the previous
+batch (lesson late_rows), and then removes that window. From then on Spark drops the readings of all
+correct clocks, for a year and without an error.
 In production: `rack_temperature` leaves out a reading more than 5 minutes ahead of its Kafka append
 time, and `dead_letters` reports it. So one wrong clock cannot make all other readings late.
 """

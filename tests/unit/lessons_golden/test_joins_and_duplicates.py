@@ -49,6 +49,7 @@ def test_an_outer_join_needs_a_bound_and_the_watermark_of_the_side_it_waits_for(
     assert table.rows == [
         ("no watermark", ok, "[1]", "[2]", "[3]", "[4]", "[5]"),
         ("watermarks, no bound", ok, "[1]", "[2]", "[3]", "[4]", "[5]"),
+        ("equal times, both watermarks", ok, ok, ok, ok, ok, "[5]"),
         ("bound, watermark on impressions", ok, "[1]", ok, ok, "[4]", "[5]"),
         ("bound, watermark on clicks", ok, ok, "[2]", ok, ok, "[5]"),
         ("bound, both watermarks", ok, ok, ok, ok, ok, "[5]"),
