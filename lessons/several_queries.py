@@ -1,8 +1,13 @@
 """Several queries in one session: which of them failed, and why.
 
-Queries share only the session's cores. When one fails, the others continue, and nothing reports the
-failure unless you ask. `awaitAnyTermination` returns when the first query ends, and raises its
-exception. After `resetTerminated` it waits for the next.
+The queries of a session are threads of one driver. They share its memory, its catalog, and the
+executors with their cores. Each has its own checkpoint, state and copy of the settings. When one
+fails with an exception, the others continue. If the driver itself fails, for example for lack of
+memory, all end.
+
+A failure does not interrupt your program. Spark logs it and tells listeners (lesson listener). To
+learn of it in the program, wait: `awaitAnyTermination` returns when the first query ends, and
+raises its exception. After `resetTerminated` it waits for the next.
 
 Notice: The query with `cast` fails on `twelve`; the one with `try_cast` continues with a null.
 `exception()` of the failed query gives the reason.

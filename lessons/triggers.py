@@ -5,8 +5,10 @@ interval, it waits for the next multiple of the interval. `once` makes one batch
 data and ignores limits. `availableNow` reads the same data in batches within the limits, then ends.
 Two more triggers have their own lessons: continuous and real_time.
 
-Notice: `once` reads all files in one batch. With a year of data that batch would not fit in memory,
-so available-now has replaced it. After a restart each query resumes where it stopped.
+Notice: `once` reads all files in one batch. A year of data would be one batch too, and after a
+failure that batch starts again from its beginning. Nor does `once` run the further batch in which a
+new watermark closes windows. Since Spark 3.4 it is deprecated in favour of available-now. After a
+restart each query resumes where it stopped.
 In production: `--trigger` of `python -m spark_jobs run`: real-time, micro-batch or available-now.
 `rack_temperature` has all three.
 """
