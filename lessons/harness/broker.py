@@ -1,6 +1,5 @@
 """A Kafka broker for the lessons that need one, started at its first use on a free port."""
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -43,15 +42,11 @@ class LazyBroker:
             )
         return name
 
-    def send(
-        self, topic: str, records: Iterable[dict[str, object] | tuple[str, str] | str]
-    ) -> None:
-        """Append records in order: dicts as JSON, texts as they are, or (key, value) pairs."""
+    def send(self, topic: str, records: Iterable[tuple[str, str] | str]) -> None:
+        """Append records in order, each a value or a (key, value) pair."""
         for record in records:
             key, value = record if isinstance(record, tuple) else (None, record)
-            self._producer.produce(
-                topic, key=key, value=json.dumps(value) if isinstance(value, dict) else value
-            )
+            self._producer.produce(topic, key=key, value=value)
         if self._producer.flush(30):
             raise AssertionError(f"not all records for {topic} reached the broker")
 

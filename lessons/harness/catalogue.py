@@ -195,17 +195,12 @@ def load(name: str) -> Lesson:
     """Return a lesson by name; raise `UserFacingError` if no chapter lists it."""
     if name not in NAMES:
         raise UserFacingError(f"there is no lesson {name!r}: `list` shows the names.")
-    return load_module(name)
-
-
-def load_module(name: str) -> Lesson:
-    """Return a lesson from its module, even if no chapter lists it yet."""
     module = importlib.import_module(f"{PACKAGE}.{name}")
     doc = inspect.cleandoc(module.__doc__ or "")
     title, _, rest = doc.partition("\n\n")
     pieces = re.split(rf"^({'|'.join(PARTS)}): ", rest, flags=re.MULTILINE)
     parts = {pieces[i]: pieces[i + 1].strip() for i in range(1, len(pieces), 2)}
-    chapter = next((chapter for chapter, names in CHAPTERS.items() if name in names), "")
+    chapter = next(chapter for chapter, names in CHAPTERS.items() if name in names)
     return Lesson(
         name,
         chapter,
