@@ -1,4 +1,4 @@
-"""Four ways to deduplicate events, and what each keeps in state.
+"""Four ways to deduplicate events by `guid` and `eventTime`, and what each keeps in state.
 
 By `guid` alone, Spark keeps every id for ever. By `guid` and `eventTime` with a watermark, old ids
 are removed, but a copy with another time counts as another event. `dropDuplicatesWithinWatermark`
@@ -8,8 +8,8 @@ Notice: The copy of 10:00:03 comes through wherever the time is part of the key,
 within the watermark. With `guid` within the watermark, the copy of 10:02:01 is removed too: expired
 ids leave only at the end of a batch, so the third batch still had it. In the fourth batch the id
 has expired, as intended; by `guid` alone it never expires.
-In production: `deduplicate --state-retention unbounded` is the first of these. The default is the
-last, with 10 minutes.
+In production: `deduplicate --state-retention unbounded` is the first of these, by `event_id`. The
+default is the last, with 10 minutes of `event_time`.
 """
 
 from collections.abc import Iterator
@@ -17,27 +17,21 @@ from collections.abc import Iterator
 from pyspark.sql import functions as F
 
 from lessons.harness.context import LessonContext
-from spark_jobs.storage.deduplicate import distinct_events
 
 
 def run(context: LessonContext) -> Iterator[str]:
     """Deduplicate four files in each way."""
     events = context.stream(
-        "event_id string, event_time timestamp", *(f"{number}.json" for number in range(1, 5))
+        "guid string, eventTime timestamp", *(f"{number}.json" for number in range(1, 5))
     )
-    both = ["event_id", "event_time"]
+    watermarked = events.withWatermark("eventTime", "10 seconds")
     queries = {
-        "guid": distinct_events(events, None),
-        "guid and eventTime": events.dropDuplicates(both),
-        "guid and eventTime, watermark 10 s": events.withWatermark(
-            "event_time", "10 seconds"
-        ).dropDuplicates(both),
-        "guid within the watermark of 10 s": distinct_events(events, "10 seconds"),
+        "guid": events.dropDuplicates(["guid"]),
+        "guid and eventTime": events.dropDuplicates(["guid", "eventTime"]),
+        "guid and eventTime, watermark 10 s": watermarked.dropDuplicates(["guid", "eventTime"]),
+        "guid within the watermark of 10 s": watermarked.dropDuplicatesWithinWatermark(["guid"]),
     }
     for name, rows in queries.items():
         yield name
-        shown = rows.select(
-            F.col("event_id").alias("guid"),
-            F.date_format("event_time", "HH:mm:ss").alias("eventTime"),
-        )
+        shown = rows.select("guid", F.date_format("eventTime", "HH:mm:ss").alias("eventTime"))
         yield from context.run_batches(shown, checkpoint=name, progress=True)

@@ -1,4 +1,4 @@
-"""A folder as a stream: each file is read once, when it first appears.
+"""The file source makes a folder a stream: each file is read once, when it first appears.
 
 The query needs a schema, because it cannot look at files that do not exist yet. Files that exist
 when the query starts belong to the stream, and so do those that arrive later. Some texts say that

@@ -1,4 +1,4 @@
-"""The same endless totals three times: as groupBy, and as own state in both Python APIs.
+"""Running totals in three ways: with `groupBy`, and as own state in both Python APIs.
 
 `groupBy` keeps a total per user by itself (lesson user_totals). As own state, Scala's two functions
 are one in Python, and `transformWithState` is newer in all languages:

@@ -1,4 +1,4 @@
-"""Generated rows: `rate` per second, `rate-micro-batch` per batch.
+"""The rate sources generate rows: `rate` per second, `rate-micro-batch` per batch.
 
 `rate` generates a number of rows per second, numbered from 0, each with the time at which it is
 due. Its options are `rowsPerSecond`, `rampUpTime` (how long it takes to reach that rate) and

@@ -1,14 +1,15 @@
 """The real-time trigger, Kafka to Kafka: long batches that pass each record on at once.
 
 A batch stays open for as long as the trigger says. Every record passes all stages, shuffles
-included, within milliseconds. At the end of the batch, Spark writes offsets and state. The trigger
-supports aggregations, `dropDuplicates` and joins with tables. It requires update mode and a source
-such as Kafka. It refuses `foreachBatch`, Python state and joins of two streams.
+included, without waiting for its end. At the end of the batch, Spark writes offsets and state. The
+trigger supports aggregations, `dropDuplicates` and joins with tables. It requires update mode and a
+source such as Kafka. It refuses `foreachBatch`, Python state and joins of two streams.
 
 Notice: The counts come per record, not per batch: rack1 comes with 1 and then with 2, although both
 records existed from the start. The trigger needs a core for every partition of source and shuffle
 at the same time.
-In production: `overheating` and `rack_temperature` run this way by default.
+In production: `overheating` and `rack_temperature` run this way by default. `docs/performance.md`
+has their latency.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Records per device in five seconds: a watermark on one time, windows on another, cleans nothing.
+"""A watermark removes only windows of its own column: records per device in five seconds.
 
 The third part of the chain (lesson sensor_etl): counts over the ETL's folder, in windows of the
 records' `timestamp`. The published query sets its watermark of one minute on `PROCESSED_TIME`, the
@@ -12,8 +12,9 @@ allowed as well, but they say when a record passed, not when it was measured: af
 measurements fall into one window, and no record is ever late.
 
 Data: The files of lesson sensor_etl.
-Notice: Both queries count the same. With the watermark on `timestamp`, the third file, five minutes
-later, closes the five windows before it: only its own remains in the state. Complete mode cleans
+Notice: Both queries count the same. A row of state belongs to a window and a device. With the
+watermark on `timestamp`, the third file, five minutes later, closes the two windows before it, and
+update mode removes their five rows: only the third file's own row remains. Complete mode removes
 nothing with either watermark (lesson state_cleanup).
 In production: `lost_signal` counts readings in windows of event time, and closes them by it.
 """

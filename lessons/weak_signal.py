@@ -1,4 +1,4 @@
-"""One condition, four places: stream, windows, memory table and Parquet folder.
+"""Find weak signals in four places: a stream, windows, a memory table and a Parquet folder.
 
 The condition is a signal strength below 0.2, over the ETL's folder (lesson sensor_etl). On the
 stream of records it is a filter, per record and immediate. On counts per window it is a condition

@@ -156,8 +156,9 @@ INTRODUCTIONS: dict[str, str] = {
     ),
     "Example: a streaming sum": "One query over many files, and what their order changes.",
     "Low-latency triggers": (
-        "A micro-batch takes a hundred milliseconds or more. "
-        "Two triggers pass each record on within a few milliseconds."
+        "A micro-batch takes a hundred milliseconds or more. Two triggers pass each record on "
+        "without waiting for the end of a batch, typically within tens of milliseconds. "
+        "The jobs' latencies are in [performance.md](performance.md#results)."
     ),
 }
 """What each chapter is about, for the index of the lessons' pages."""

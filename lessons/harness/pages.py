@@ -37,6 +37,12 @@ INTRODUCTION = (
     "",
     "A lesson works in an empty folder and removes it at the end; `run --keep` leaves its files.",
     "Figures that differ from run to run are printed below the output, as `measured`.",
+    "",
+    "Most lessons name no checkpoint location, because the runner sets",
+    "`spark.sql.streaming.checkpointLocation` to a folder of the lesson. Your own query needs this",
+    "setting or the option `checkpointLocation`. The runner also sets the session's time zone to",
+    "UTC and the number of shuffle partitions to 1.",
+    "",
     "After a change to a lesson, `run --accept` stores its output as the expected one, and",
     "`python -m lessons pages` generates these pages again.",
 )
