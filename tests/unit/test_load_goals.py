@@ -8,7 +8,7 @@ from events.cli import UserFacingError
 from loadtest.plan import Goal, Limits, Plan, Variant, load_plan, load_plans
 from loadtest.reports.compare import METRICS, Interval, interval
 from loadtest.reports.goals import goals_table
-from loadtest.reports.performance import CAPACITY, with_goals
+from loadtest.reports.performance import BEGIN, CAPACITY, END, with_goals
 from loadtest.short import shortened
 from tests.support import ROOT
 
@@ -37,6 +37,13 @@ def test_the_page_shows_the_goals_as_its_rows_reach_them() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert with_goals(page, load_plans()) == page, "run python -m loadtest performance"
     assert "| not measured: " not in page
+
+
+def test_every_row_is_of_a_plan_in_its_full_form() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    lines = page.partition(BEGIN)[2].partition(END)[0].strip().splitlines()[2:]
+    assert len(lines) > 50
+    assert {line.split("|")[1].strip() for line in lines} <= {*load_plans()}
 
 
 def test_every_goal_has_a_figure_that_rows_can_have_and_a_bound() -> None:
