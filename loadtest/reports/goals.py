@@ -23,7 +23,7 @@ class Row(NamedTuple):
     point: str
     measured: str
     repeats: str
-    """`2 of 3`: the valid ones of all; empty for a capacity."""
+    """`2 of 3`: the valid ones of those planned; empty for a capacity."""
     day: str
 
     def figure(self, metric: str) -> str:
@@ -37,6 +37,12 @@ class Row(NamedTuple):
     def valid(self) -> bool:
         """Whether any repeat is valid."""
         return not self.repeats.startswith("0 ")
+
+    @property
+    def all_valid(self) -> bool:
+        """Whether every planned repeat is valid; a capacity has no repeats."""
+        valid, _, planned = self.repeats.partition(" of ")
+        return valid == planned
 
     @property
     def limits_kept(self) -> str:
@@ -75,6 +81,7 @@ def _judge(goal: Goal, rows: Sequence[Row]) -> tuple[str, str]:
     """Return the verdict and the figure that it is about.
 
     The mean decides. A ratio is decided only where its whole interval is on one side of the bound.
+    A bound is reached only if all repeats are valid: the mean of the others would hide the failure.
     """
     row = _find(rows, goal.point)
     other = _find(rows, goal.relative_to) if goal.relative_to else row
@@ -90,7 +97,12 @@ def _judge(goal: Goal, rows: Sequence[Row]) -> tuple[str, str]:
         if value.low <= goal.bound <= value.high:
             return "not decided", figure
     reached = value.mean >= goal.bound if goal.at_most is None else value.mean <= goal.bound
-    return "yes" if reached else "no", figure
+    if not reached:
+        return "no", figure
+    for each in (row, other):
+        if not each.all_valid:
+            return "not decided", f"{figure}, {each.repeats} repeats are valid"
+    return "yes", figure
 
 
 def _find(rows: Sequence[Row], point: str) -> Row:

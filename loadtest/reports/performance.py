@@ -33,12 +33,18 @@ _SHOWN = (
 def update(page: Path, runs: Sequence[SavedRun]) -> None:
     """Write the rows of the runs into the page, replacing rows of the same name; judge the goals.
 
-    Raises `UserFacingError` for a short form, and for a page that cannot be read or has no marks.
+    Raises `UserFacingError` for a short form, for a run that lacks planned points, and for a page
+    that cannot be read or has no marks.
     """
     for run in runs:
         if run.run.description.startswith(SHORT_FORM):
             raise UserFacingError(
                 f"{run.run.name} is a short form, which measures nothing: run the plan in full."
+            )
+        if run.run.ended or len(run.points) < run.run.points:
+            raise UserFacingError(
+                f"{run.run.name} is incomplete, with {len(run.points)} of {run.run.points} points: "
+                "run its plan again, with --resume to keep these."
             )
     try:
         text = page.read_text(encoding="utf-8")

@@ -22,6 +22,7 @@ ROWS = (
     "limit 8 ms | 2 of 3 | 2026-11-21 |",
     "| latency | d 100/s | p99 ms: 20 (one repeat); LIMIT VIOLATED in 3 of 3 repeats: p99 9 ms, "
     "limit 8 ms | 3 of 3 | 2026-11-21 |",
+    "| latency | e 100/s | p99 ms: 30 (29 to 31, 2 repeats) | 2 of 3 | 2026-11-21 |",
     "| latency | capacity | sustained events/s: 21,000; not sustained: 30,000 | | 2026-11-21 |",
 )
 
@@ -82,6 +83,18 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert reached(point="b 200/s", metric="p99 ms", at_most=1) == "no valid repeat"
     other = reached(point="a", metric="p99 ms", at_most=1, relative_to="b 200/s")
     assert other == "no valid repeat"
+
+
+def test_a_goal_is_reached_only_if_all_planned_repeats_are_valid() -> None:
+    goal = {"point": "c 100/s", "metric": "p99 ms", "why_missed": "so"}
+    some = "not decided: 20 (one repeat), 2 of 3 repeats are valid; so"
+    assert reached(**goal, at_most=21) == some
+    assert reached(**goal, at_most=19) == "no: 20 (one repeat); so"
+    for one, other in (("a", "e"), ("e", "a")):
+        points = {"point": f"{one} 100/s", "relative_to": f"{other} 100/s"}
+        verdict = reached(**points, metric="p99 ms", at_most=9)
+        assert verdict.startswith("not decided: "), verdict
+        assert verdict.endswith(", 2 of 3 repeats are valid"), verdict
 
 
 def test_a_goal_whose_row_or_figure_is_lacking_is_not_measured() -> None:

@@ -457,6 +457,14 @@ def test_a_plan_without_bounds_has_no_capacity_search(tmp_path: Path, machine: F
     assert not machine.points
 
 
+@pytest.mark.parametrize("ended", ["it was interrupted by Ctrl-C", ""])
+def test_a_run_without_all_planned_points_gives_no_rows(tmp_path: Path, ended: str) -> None:
+    saved = load(write_run(tmp_path / "run", result(100), ended=ended))
+    problem = r"^x<y is incomplete, with 1 of 4 points: run its plan again, with --resume to keep"
+    with pytest.raises(UserFacingError, match=problem):
+        update(tmp_path / "page.md", [saved])
+
+
 def test_a_short_form_gives_no_rows(tmp_path: Path) -> None:
     plan = tmp_path / "tiny.yaml"
     plan.write_text(PLAN, encoding="utf-8")
