@@ -69,11 +69,13 @@ def violations(point: PointResult, bounds: CapacityBounds) -> list[str]:
             f"the lag grows by {point.lag_slope:,.0f} records/s, "
             f"limit {bounds.lag_growth * point.rate:,.0f}"
         )
-    latency = point.from_schedule or point.window_delay
-    if latency is None:
+    if not point.latencies:
         found.append("no latency was measured")
-    elif latency.p99 > bounds.p99_ms:
-        found.append(f"p99 {duration(latency.p99)}, limit {duration(bounds.p99_ms)}")
+    found += [
+        f"{kind}p99 {duration(latency.p99)}, limit {duration(bounds.p99_ms)}"
+        for kind, latency in point.latencies.items()
+        if latency.p99 > bounds.p99_ms
+    ]
     if (point.late_per_s or 0.0) > bounds.late_per_s:
         found.append(
             f"{point.late_per_s:,.0f} records/s dropped as late, limit {bounds.late_per_s:,.0f}"

@@ -64,7 +64,7 @@ class Limits(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     p50_ms: Annotated[float, Meta(gt=0)] | None = None
     p99_ms: Annotated[float, Meta(gt=0)] | None = None
     max_ms: Annotated[float, Meta(gt=0)] | None = None
-    """The highest latency."""
+    """The highest latency. All three apply to latencies and to window delays."""
     warm_records_per_s: Annotated[float, Meta(gt=0)] | None = None
     """The throughput of a catch-up after its first batch."""
     lag_growth: Annotated[float, Meta(gt=0)] | None = None

@@ -309,7 +309,9 @@ def _numbers(result: PointResult) -> str:
         )
     if result.throughput_per_s is not None:
         return f"{result.throughput_per_s:,.0f} records/s"
-    latency = result.from_schedule or result.window_delay
-    if latency is None:
+    if not result.latencies:
         return f"valid; {result.outputs:,} outputs"
-    return f"p50 {latency.p50:,.1f} ms, p99 {latency.p99:,.1f} ms of {latency.count:,} outputs"
+    return "; ".join(
+        f"{kind}p50 {latency.p50:,.1f} ms, p99 {latency.p99:,.1f} ms of {latency.count:,} outputs"
+        for kind, latency in result.latencies.items()
+    )

@@ -7,17 +7,18 @@ from loadtest.plan import Limits
 
 def violated_limits(point: PointResult, limits: Limits) -> list[str]:
     """Return a sentence for each violated limit; without a measured value it is violated."""
-    latency = point.from_schedule or point.window_delay
-    measured = {
-        "p50": (latency.p50 if latency else None, limits.p50_ms),
-        "p99": (latency.p99 if latency else None, limits.p99_ms),
-        "max": (latency.max if latency else None, limits.max_ms),
-    }
+    bounds = {"p50": limits.p50_ms, "p99": limits.p99_ms, "max": limits.max_ms}
+    given = {name: bound for name, bound in bounds.items() if bound is not None}
     violated = [
-        f"{name} {'not measured' if value is None else duration(value)}, limit {duration(limit)}"
-        for name, (value, limit) in measured.items()
-        if limit is not None and (value is None or value > limit)
+        f"{kind}{name} {duration(value)}, limit {duration(limit)}"
+        for kind, latency in point.latencies.items()
+        for name, limit in given.items()
+        if (value := getattr(latency, name)) > limit
     ]
+    if not point.latencies:
+        violated += [
+            f"{name} not measured, limit {duration(limit)}" for name, limit in given.items()
+        ]
     throughput, lowest = point.warm_throughput_per_s, limits.warm_records_per_s
     if lowest is not None and (throughput is None or throughput < lowest):
         found = "not measured" if throughput is None else f"{throughput:,.0f} records/s"

@@ -96,6 +96,12 @@ class PointResult(Struct, kw_only=True, frozen=True):
         return is_valid(self.gates)
 
     @property
+    def latencies(self) -> dict[str, Percentiles]:
+        """Both kinds of latency, by the words that precede their figures; bounds apply to both."""
+        kinds = {"": self.from_schedule, "window delay ": self.window_delay}
+        return {name: latency for name, latency in kinds.items() if latency is not None}
+
+    @property
     def reasons(self) -> list[str]:
         """Why it is invalid."""
         return [gate.reason for gate in self.gates if gate.passed is False]

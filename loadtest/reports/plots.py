@@ -76,22 +76,22 @@ def draw(saved: SavedRun) -> dict[str, Path]:
 def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
     curves: dict[tuple[str, str], dict[float, list[float]]] = {}
     for point in points:
-        latency = point.from_schedule or point.window_delay
-        if latency is not None:
+        for kind, latency in point.latencies.items():
             for name, value in (("p50", latency.p50), ("p99", latency.p99)):
-                curve = curves.setdefault((point.variant or "", name), {})
+                curve = curves.setdefault((f"{point.variant} {kind}", name), {})
                 curve.setdefault(point.rate, []).append(value)
-    for (variant, name), curve in curves.items():
+    for (prefix, name), curve in curves.items():
         rates = sorted(curve)
         middles = [float(np.median(curve[rate])) for rate in rates]
         below = [m - min(curve[r]) for m, r in zip(middles, rates, strict=True)]
         above = [max(curve[r]) - m for m, r in zip(middles, rates, strict=True)]
         ax.errorbar(
             rates, middles, yerr=[below, above], marker="o", capsize=3,
-            label=f"{variant} {name}".strip(),
+            label=f"{prefix}{name}".strip(),
             linestyle="-" if name == "p50" else "--",
         )  # fmt: skip
-    ax.set(xlabel="events/s", ylabel="ms from scheduled time", yscale="log", xscale="log")
+    ax.set(xlabel="events/s", ylabel="ms from scheduled time or deadline")
+    ax.set(yscale="log", xscale="log")
     rates = sorted({rate for curve in curves.values() for rate in curve})
     ax.set_xticks(rates, [f"{rate:,.0f}" for rate in rates])
     ax.xaxis.set_minor_formatter(NullFormatter())

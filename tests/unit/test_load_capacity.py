@@ -111,6 +111,10 @@ VIOLATIONS: list[tuple[dict[str, object], str]] = [
         {"from_schedule": Percentiles(count=500, p50=1, p95=1, p99=101, p999=1, max=1)},
         "p99 101 ms, limit 100 ms",
     ),
+    (
+        {"window_delay": Percentiles(count=500, p50=1, p95=1, p99=101, p999=1, max=1)},
+        "window delay p99 101 ms, limit 100 ms",
+    ),
     ({"gates": [Gate("a gate", False, "so")]}, "a gate (so)"),
 ]
 

@@ -7,6 +7,7 @@ from loadtest.measure.latency import Percentiles
 from loadtest.measure.limits import violated_limits
 from loadtest.measure.result import PointResult
 from loadtest.plan import Gates, Limits
+from loadtest.run import summary_line
 
 GOOD = Findings(
     sent=1000, acknowledged=1000, stored=1000, unread=0, missing=0, wrong=0, expected=40,
@@ -116,3 +117,24 @@ def test_a_violated_limit_is_named_with_its_value_and_an_unmeasured_one_is_viola
         "lag growth not measured",
     ]
     assert violated_limits(unmeasured, Limits()) == []
+
+
+def test_limits_apply_to_latencies_and_to_window_delays() -> None:
+    fast = Percentiles(count=9, p50=1, p95=1, p99=1, p999=1, max=1)
+    slow = Percentiles(count=9, p50=16, p95=40, p99=61, p999=90, max=2100)
+    point = PointResult(
+        label="x", variant="", rate=1000, repeat=0, jobs=("overheating", "silent_sensor"),
+        trigger="real-time", began="", gates=[], from_schedule=fast, window_delay=slow,
+    )  # fmt: skip
+    limits = Limits(p50_ms=15, p99_ms=60, max_ms=2000)
+    bounds = ["p50 16 ms, limit 15 ms", "p99 61 ms, limit 60 ms", "max 2.1 s, limit 2.0 s"]
+    delays = [f"window delay {bound}" for bound in bounds]
+    assert violated_limits(point, limits) == delays
+    assert violated_limits(replace(point, from_schedule=None), limits) == delays
+    both = replace(point, from_schedule=slow)
+    assert violated_limits(both, limits) == bounds + delays
+    assert violated_limits(replace(point, window_delay=fast), limits) == []
+    assert summary_line(point) == (
+        "  x, repeat 1: p50 1.0 ms, p99 1.0 ms of 9 outputs; "
+        "window delay p50 16.0 ms, p99 61.0 ms of 9 outputs"
+    )

@@ -179,6 +179,20 @@ def bars(plot: Callable[[Axes], bool]) -> list[tuple[str, float, float]]:
     ]
 
 
+def test_latencies_and_window_delays_have_curves_of_their_own() -> None:
+    points = [
+        msgspec.structs.replace(
+            result(rate, variant="a"),
+            window_delay=Percentiles(count=9, p50=20, p95=20, p99=30, p999=30, max=30),
+        )
+        for rate in (100, 200)
+    ]
+    axes = Figure().add_subplot()
+    assert plots._over_rate(axes, points)
+    _, labels = axes.get_legend_handles_labels()
+    assert labels == ["a p50", "a p99", "a window delay p50", "a window delay p99"]
+
+
 def test_catch_ups_are_drawn_as_throughput(tmp_path: Path) -> None:
     points = [
         msgspec.structs.replace(
