@@ -219,15 +219,15 @@ def window_delays(
 ) -> list[int]:
     """Return by how many ms each measured time-triggered output followed its deadline.
 
+    The deadline decides whether an output is measured: the slowest are seen after the interval.
     Silences also count after the load has ended: then all racks fall silent.
     """
     delays = []
     for output, row in zip(raw.outputs, raw.rows, strict=True):
         topic = raw.sinks[output.topic]
-        deadline_ms = deadlines.deadline_ms(topic.name, row)
-        measured = output.seen_ms >= begin_ms and (output.seen_ms < end_ms or topic == ALERTS)
-        if deadline_ms is not None and measured:
-            delays.append(output.seen_ms - deadline_ms)
+        due_ms = deadlines.deadline_ms(topic.name, row)
+        if due_ms is not None and begin_ms <= due_ms and (due_ms < end_ms or topic == ALERTS):
+            delays.append(output.seen_ms - due_ms)
     return delays
 
 

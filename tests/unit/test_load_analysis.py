@@ -16,7 +16,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from demo.comparison import Comparison
-from events.topics import ALERTS, DEAD_LETTERS
+from events.times import to_text
+from events.topics import ALERTS, DEAD_LETTERS, RACK_TEMPERATURE
 from loadtest.machine import describe
 from loadtest.measure import collect, sampler, throughput
 from loadtest.measure.analysis import RawData, analyse, decode
@@ -149,6 +150,47 @@ def test_two_rules_that_alert_on_one_reading_are_two_outputs() -> None:
     assert result.duplicates == 0
     assert result.from_schedule is not None
     assert (result.from_schedule.count, result.from_schedule.max) == (201, 50)
+
+
+def timed(due_ms: int, delay_ms: int, **row: Any) -> tuple[Output, dict[str, Any]]:
+    """Return an output that time triggers."""
+    seen_ms = due_ms + delay_ms
+    return Output(seen_ms * 1_000_000, 0, 0, due_ms, seen_ms, b""), row
+
+
+def test_the_deadline_decides_whether_a_window_is_measured_not_when_it_is_seen() -> None:
+    options = ("--output-mode=append", "--watermark=5 seconds")
+    settings = msgspec.structs.replace(
+        POINT.settings, jobs=("rack_temperature",), options=options, trigger="micro-batch"
+    )
+    # Measured are the deadlines from 10 to 30 s; the slowest window is seen after them.
+    due_s = {9.999: 2000, 10: 1, 29: 6000, 30: 1}
+    windows = [
+        timed(ms := T0_MS + int(1000 * at), delay, window_end=to_text(ms - 5000))
+        for at, delay in due_s.items()
+    ]
+    data = raw([], EVERY_10_MS)
+    data.sinks = [RACK_TEMPERATURE]
+    data.outputs, data.rows = [o for o, _ in windows], [row for _, row in windows]
+    found = analyse(Point("", 100.0, 0, settings), data, Gates()).result.window_delay
+    assert found is not None
+    assert (found.count, found.p50, found.max) == (2, 1, 6000)
+
+
+def test_silences_are_measured_after_the_load_too() -> None:
+    settings = msgspec.structs.replace(POINT.settings, jobs=("silent_sensor",))
+    silences = [
+        timed(
+            T0_MS + 1000 * at, delay, rule="silent-sensor", state="WARNING",
+            event_time=to_text(T0_MS + 1000 * at),
+        )
+        for at, delay in ((9, 2000), (11, 1), (99, 7))
+    ]  # fmt: skip
+    data = raw([], EVERY_10_MS)
+    data.outputs, data.rows = [o for o, _ in silences], [row for _, row in silences]
+    found = analyse(Point("", 100.0, 0, settings), data, Gates()).result.window_delay
+    assert found is not None
+    assert (found.count, found.p50, found.max) == (2, 1, 7)
 
 
 def test_a_producer_behind_schedule_makes_the_point_invalid() -> None:
