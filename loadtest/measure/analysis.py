@@ -11,7 +11,8 @@ from demo.comparison import Comparison
 from events.topics import ALERTS, DEAD_LETTERS, Topic
 from loadtest.measure import lag, latency_attribution, sampler, spark_batches, throughput
 from loadtest.measure.collect import Output
-from loadtest.measure.gates import Findings, gates
+from loadtest.measure.correctness import is_result
+from loadtest.measure.gates import Compared, Findings, gates
 from loadtest.measure.inputs import NEVER, Inputs
 from loadtest.measure.lag import Series
 from loadtest.measure.latency import percentiles
@@ -250,9 +251,12 @@ def _findings(
         stored=raw.inputs.stored,
         flushes=raw.flushes,
         unread=sum(lag.unread(batch, raw.inputs.by_topic) for batch in last) if reported else None,
-        missing=sum(len(c.missing) for c in raw.comparisons.values()) if raw.comparisons else None,
-        wrong=sum(len(c.wrong) for c in raw.comparisons.values()) if raw.comparisons else None,
-        expected=sum(c.expected for c in raw.comparisons.values()),
+        compared=tuple(
+            Compared(
+                name, c.expected, len(c.missing), len(c.wrong), is_result(point.settings, name)
+            )
+            for name, c in raw.comparisons.items()
+        ),
         schedule_lag_p99_ms=schedule_lag_ms,
         tail_s=(max(output.seen_ms for output in raw.outputs) - last_ms) / 1000
         if raw.outputs

@@ -17,6 +17,7 @@ from spark_jobs.registry import JOBS
 from spark_jobs.runtime.options import options_of
 
 Row = Mapping[str, Any]
+_DEAD_LETTERS = "dead letters"
 _ONLY_CLOSED = ("session", "unclicked impressions")
 """Outputs that come only after flush records."""
 _WITH_TRUTH = {ALERTS, RACK_TEMPERATURE, SIGNAL_STATISTICS, *TOPICS.values()}
@@ -35,8 +36,13 @@ def compare_outputs(
     expected = truth.get("dead-letter", ()) if settings.reports else ()
     reported = seen[DEAD_LETTERS.name]
     if compared or expected or reported:
-        compared["dead letters"] = compare_dead_letters(expected, reported)
+        compared[_DEAD_LETTERS] = compare_dead_letters(expected, reported)
     return compared
+
+
+def is_result(settings: PointSettings, name: str) -> bool:
+    """Return whether the jobs compute a compared output; dead letters come beside it."""
+    return name != _DEAD_LETTERS or "dead_letters" in settings.jobs
 
 
 def _changes_results(settings: PointSettings) -> bool:

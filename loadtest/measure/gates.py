@@ -27,6 +27,23 @@ class Gate(Struct, frozen=True):
         return f"{self.failure or self.name} ({self.detail})"
 
 
+class Compared(Struct, frozen=True):
+    """How one output compares with the truth, in numbers of rows."""
+
+    name: str
+    expected: int
+    missing: int
+    wrong: int
+    is_result: bool = True
+    """Whether the jobs compute it: dead letters beside their output do not prove that output."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: {self.expected:,} expected, {self.missing:,} missing, "
+            f"{self.wrong:,} wrong"
+        )
+
+
 class Findings(Struct, kw_only=True, frozen=True):
     """The measured values that gates check."""
 
@@ -39,16 +56,19 @@ class Findings(Struct, kw_only=True, frozen=True):
     """How many of them only moved watermarks."""
     unread: int | None = None
     """Records that the jobs did not read; None in Real-time Mode, which reports no offsets."""
-    missing: int | None = None
-    """Expected outputs that did not come; None without a truth."""
-    wrong: int | None = None
-    expected: int = 0
+    compared: tuple[Compared, ...] = ()
+    """The outputs that were compared; none without a truth."""
     schedule_lag_p99_ms: float | None = None
     """From scheduled time to append time; None in a catch-up."""
     tail_s: float | None = None
     """From the last record's append to the last output."""
     latencies: int | None = None
     """Number of measured latencies; None where the job has none."""
+
+    @property
+    def results(self) -> list[Compared]:
+        """The compared outputs that the jobs compute."""
+        return [each for each in self.compared if each.is_result]
 
 
 def gates(found: Findings, limits: Gates, trigger: str) -> list[Gate]:
@@ -102,22 +122,21 @@ def _all_read(found: Findings) -> Gate:
     if found.unread is not None:
         detail = f"{found.unread:,} of {found.stored:,} unread"
         return Gate(name, found.unread == 0, detail, failure)
-    if found.missing is not None:
-        detail = f"{found.missing:,} of {found.expected:,} outputs missing"
-        return Gate(name, found.missing == 0, detail, failure)
-    return Gate(name, None, "the job reports no offsets, and there is no truth", failure)
+    if found.results:
+        missing = sum(each.missing for each in found.results)
+        expected = sum(each.expected for each in found.results)
+        return Gate(name, missing == 0, f"{missing:,} of {expected:,} outputs missing", failure)
+    return Gate(name, None, "the job reports no offsets, and no output was compared", failure)
 
 
 def _output_matches(found: Findings) -> Gate:
     name, failure = "output matches the truth", "output differs from the truth"
-    if found.missing is None or found.wrong is None:
-        return Gate(name, None, "not compared", failure)
-    return Gate(
-        name,
-        found.missing == 0 and found.wrong == 0 and found.expected > 0,
-        f"{found.expected:,} expected, {found.missing:,} missing, {found.wrong:,} wrong",
-        failure,
-    )
+    detail = "; ".join(map(str, found.compared))
+    if any(each.missing or each.wrong for each in found.compared):
+        return Gate(name, False, detail, failure)
+    if not found.results:
+        return Gate(name, None, f"not compared; {detail}".removesuffix("; "), failure)
+    return Gate(name, any(each.expected for each in found.results), detail, failure)
 
 
 def _last_output_in_time(tail_s: float | None, limit_s: float) -> Gate:

@@ -122,6 +122,14 @@ def test_a_result_names_its_jobs_trigger_and_engine() -> None:
     assert (result.jobs, result.trigger, result.engine) == (("overheating",), "real-time", "flink")
 
 
+def test_dead_letters_alone_do_not_show_that_the_output_matches() -> None:
+    outputs = [output(i, T0_MS + 100 * i, 10) for i in range(300)]
+    data = raw(outputs, EVERY_10_MS)
+    data.comparisons = {"dead letters": Comparison(3, 3, [], [])}
+    gates = {gate.name: gate.passed for gate in analyse(POINT, data, Gates()).result.gates}
+    assert (gates["all records read"], gates["output matches the truth"]) == (None, None)
+
+
 def test_growing_latencies_are_a_growing_lag() -> None:
     # Each second outputs take 100 ms longer: at 100 records/s the lag grows by ten records.
     outputs = [output(i, T0_MS + 100 * i, 10 * i) for i in range(300)]

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from loadtest.measure.gates import Findings, gates, is_valid
+from loadtest.measure.gates import Compared, Findings, gates, is_valid
 from loadtest.measure.latency import Percentiles
 from loadtest.measure.limits import violated_limits
 from loadtest.measure.result import PointResult
@@ -10,9 +10,10 @@ from loadtest.plan import Gates, Limits
 from loadtest.run import summary_line
 
 GOOD = Findings(
-    sent=1000, acknowledged=1000, stored=1000, unread=0, missing=0, wrong=0, expected=40,
+    sent=1000, acknowledged=1000, stored=1000, unread=0, compared=(Compared("alerts", 40, 0, 0),),
     schedule_lag_p99_ms=8.0, tail_s=0.4, latencies=500,
 )  # fmt: skip
+DEAD_LETTERS = Compared("dead letters", 3, 0, 0, is_result=False)
 LIMITS = Gates(schedule_lag_ms=100, tail_s=5, min_latencies=100)
 
 
@@ -34,9 +35,23 @@ FAULTS: list[tuple[dict[str, object], str]] = [
     ({"stored": 999}, f"{NOT_ONCE} (1,000 sent, 1,000 acknowledged, 999 stored)"),
     ({"stored": 1001}, f"{NOT_ONCE} (1,000 sent, 1,000 acknowledged, 1,001 stored)"),
     ({"unread": 1}, "the jobs did not read all records (1 of 1,000 unread)"),
-    ({"missing": 1}, "output differs from the truth (40 expected, 1 missing, 0 wrong)"),
-    ({"wrong": 1}, "output differs from the truth (40 expected, 0 missing, 1 wrong)"),
-    ({"expected": 0}, "output differs from the truth (0 expected, 0 missing, 0 wrong)"),
+    (
+        {"compared": (Compared("alerts", 40, 1, 0),)},
+        "output differs from the truth (alerts: 40 expected, 1 missing, 0 wrong)",
+    ),
+    (
+        {"compared": (Compared("alerts", 40, 0, 1),)},
+        "output differs from the truth (alerts: 40 expected, 0 missing, 1 wrong)",
+    ),
+    (
+        {"compared": (Compared("alerts", 0, 0, 0), DEAD_LETTERS)},
+        "output differs from the truth (alerts: 0 expected, 0 missing, 0 wrong; "
+        "dead letters: 3 expected, 0 missing, 0 wrong)",
+    ),
+    (
+        {"compared": (Compared("dead letters", 3, 1, 0, is_result=False),)},
+        "output differs from the truth (dead letters: 3 expected, 1 missing, 0 wrong)",
+    ),
     (
         {"schedule_lag_p99_ms": 19_071.0},
         "producer fell behind schedule (p99 19.1 s, limit 100 ms)",
@@ -56,19 +71,25 @@ def test_each_fault_fails_one_gate_with_its_reason() -> None:
 
 
 def test_without_offsets_missing_outputs_mean_unread_records() -> None:
-    assert reasons(replace(GOOD, unread=None, missing=2)) == [
+    found = replace(GOOD, unread=None, compared=(Compared("alerts", 40, 2, 0), DEAD_LETTERS))
+    assert reasons(found) == [
         "the jobs did not read all records (2 of 40 outputs missing)",
-        "output differs from the truth (40 expected, 2 missing, 0 wrong)",
+        "output differs from the truth (alerts: 40 expected, 2 missing, 0 wrong; "
+        "dead letters: 3 expected, 0 missing, 0 wrong)",
     ]
 
 
 def test_a_gate_that_cannot_be_checked_neither_passes_nor_fails() -> None:
-    checks = gates(replace(GOOD, unread=None, missing=None, wrong=None), LIMITS, "real-time")
-    assert [gate.name for gate in checks if gate.passed is None] == [
-        "all records read",
-        "output matches the truth",
-    ]
-    assert is_valid(checks)
+    for compared, detail in (
+        ((), "not compared"),
+        ((DEAD_LETTERS,), "not compared; dead letters: 3 expected, 0 missing, 0 wrong"),
+    ):
+        checks = gates(replace(GOOD, unread=None, compared=compared), LIMITS, "real-time")
+        assert [(gate.name, gate.detail) for gate in checks if gate.passed is None] == [
+            ("all records read", "the job reports no offsets, and no output was compared"),
+            ("output matches the truth", detail),
+        ]
+        assert is_valid(checks)
 
 
 def test_flush_records_are_stored_but_not_sent() -> None:

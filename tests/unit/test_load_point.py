@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from broker.server import RunningBroker
 from events.cli import UserFacingError
 from loadtest import commands, point, programs
-from loadtest.measure.correctness import compare_outputs
+from loadtest.measure.correctness import compare_outputs, is_result
 from loadtest.plan import NO_DEAD_LETTERS, Gates, Plan, PointSettings, load_plan, points
 from loadtest.point import PointRun, RunContext, longest_idle_s
 from loadtest.programs import ProgramFailedError, Programs
@@ -231,6 +231,24 @@ def test_results_are_compared_where_an_option_leaves_them_as_they_are(
 ) -> None:
     plan = Plan(jobs=jobs, trigger="micro-batch", options=(option,))
     assert compare_outputs(plan, {}, defaultdict(list))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "options", "are_result"),
+    [
+        (("overheating",), (), False),
+        (("deduplicate",), ("--topic=rack-readings",), False),
+        (("dead_letters",), ("--topic=rack-readings",), True),
+    ],
+)
+def test_dead_letters_are_a_result_only_of_the_job_that_is_about_them(
+    jobs: tuple[str, ...], options: tuple[str, ...], are_result: bool
+) -> None:
+    plan = Plan(jobs=jobs, trigger="micro-batch", options=options)
+    found = compare_outputs(plan, TRUTH, defaultdict(list))
+    names = [name for name in found if is_result(plan, name)]
+    assert ("dead letters" in found, "dead letters" in names) == (True, are_result)
+    assert ("alerts" in names) == (jobs == ("overheating",))
 
 
 @pytest.mark.parametrize(("options", "outputs"), [((), 3), ((NO_DEAD_LETTERS,), 1)])
