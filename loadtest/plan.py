@@ -415,6 +415,8 @@ def _problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
         yield "kill_at", "jobs in a container cannot be killed by a plan"
     if settings.count and settings.shape:
         yield "shape", "a catch-up (count) has no rate, so it cannot have a shape"
+    if settings.count and settings.jobs and settings.trigger == "real-time" and not settings.truth:
+        yield "truth", "only the truth shows that a catch-up in Real-time Mode has read all records"
     if settings.kill_at and settings.trigger != "micro-batch":
         yield "kill_at", "only micro-batch jobs can be killed"
     if settings.count and len(settings.kills) > 1:

@@ -251,6 +251,7 @@ def _findings(
         stored=raw.inputs.stored,
         flushes=raw.flushes,
         unread=sum(lag.unread(batch, raw.inputs.by_topic) for batch in last) if reported else None,
+        catch_up=bool(point.settings.count),
         compared=tuple(
             Compared(
                 name, c.expected, len(c.missing), len(c.wrong), is_result(point.settings, name)

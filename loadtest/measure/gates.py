@@ -56,6 +56,8 @@ class Findings(Struct, kw_only=True, frozen=True):
     """How many of them only moved watermarks."""
     unread: int | None = None
     """Records that the jobs did not read; None in Real-time Mode, which reports no offsets."""
+    catch_up: bool = False
+    """Whether no schedule, tail and latencies show that the jobs processed the records."""
     compared: tuple[Compared, ...] = ()
     """The outputs that were compared; none without a truth."""
     schedule_lag_p99_ms: float | None = None
@@ -126,7 +128,10 @@ def _all_read(found: Findings) -> Gate:
         missing = sum(each.missing for each in found.results)
         expected = sum(each.expected for each in found.results)
         return Gate(name, missing == 0, f"{missing:,} of {expected:,} outputs missing", failure)
-    return Gate(name, None, "the job reports no offsets, and no output was compared", failure)
+    detail = "the job reports no offsets, and no output was compared"
+    if found.catch_up:
+        return Gate(name, False, detail, "nothing shows that all records were read")
+    return Gate(name, None, detail, failure)
 
 
 def _output_matches(found: Findings) -> Gate:

@@ -294,6 +294,17 @@ def test_a_real_time_catch_ups_throughput_follows_from_its_output_times() -> Non
     assert result.warm_throughput_per_s == pytest.approx(2000 / 1, rel=0.01)
 
 
+def test_a_few_outputs_of_a_real_time_catch_up_without_a_truth_are_no_measurement() -> None:
+    point = Point("", 0.0, 0, PointSettings(jobs=("overheating",), count=3000, truth=False))
+    data = raw([output(i, T0_MS, 20 * i) for i in range(3)], [-1] * 3000)
+    data.comparisons = {}
+    result = analyse(point, data, Gates()).result
+    assert result.throughput_per_s is not None
+    assert [reason.partition(" (")[0] for reason in result.reasons] == [
+        "nothing shows that all records were read"
+    ]
+
+
 def test_late_records_have_a_rate_only_under_load() -> None:
     live = PointSettings(jobs=("overheating",), trigger="micro-batch", warm_up=10, duration=20)
     data = raw([output(1, T0_MS + 15_000, 10)], [T0_MS, T0_MS + 15_000])

@@ -92,6 +92,19 @@ def test_a_gate_that_cannot_be_checked_neither_passes_nor_fails() -> None:
         assert is_valid(checks)
 
 
+def test_a_catch_up_is_invalid_if_nothing_shows_that_all_records_were_read() -> None:
+    found = replace(
+        GOOD, unread=None, compared=(DEAD_LETTERS,), catch_up=True,
+        schedule_lag_p99_ms=None, latencies=None,
+    )  # fmt: skip
+    assert reasons(found) == [
+        "nothing shows that all records were read "
+        "(the job reports no offsets, and no output was compared)"
+    ]
+    assert reasons(replace(found, compared=GOOD.compared)) == []
+    assert reasons(replace(found, unread=0)) == []
+
+
 def test_flush_records_are_stored_but_not_sent() -> None:
     assert reasons(replace(GOOD, stored=1002, flushes=2)) == []
 

@@ -173,6 +173,10 @@ MISTAKES = [
         "jobs: [overheating]\ncapacity:\n  low: 10\n  high: 5\n  p99_ms: 1\n",
         "line 3 of the load plan {} (capacity.low): low must be below high, 5.",
     ),
+    (
+        "jobs: [overheating]\ncount: 9\ntruth: false\n",
+        "line 3 of the load plan {} (truth): only the truth shows that a catch-up in Real-time ",
+    ),
     ("jobs: [overheating\n", "the load plan {} is not YAML"),
 ]
 
