@@ -83,7 +83,10 @@ def run_command(
 def capacity_command(
     plan: PlanFile, name: Name = None, short: Short = False, resume: Resume = False
 ) -> None:
-    """Find the highest rate that the jobs sustain within the plan's bounds; write a report."""
+    """Find the highest rate that the jobs sustain within the plan's bounds; write a report.
+
+    Exit status 1 when no rate was sustained, or output was wrong or lost.
+    """
     path = _plan_path(plan)
     _find_capacity(_load(path, short), path, _new_run_folder(path, name, short), resume)
 
@@ -167,9 +170,17 @@ def _new_run_folder(path: Path, name: str | None, short: bool) -> Path:
 
 
 def _find_capacity(plan: Plan, path: Path, folder: Path, resume: bool) -> None:
-    for variant, rate in find_capacity(plan, path, folder, resume=resume).items():
-        found = f"{rate:,.0f} events/s" if rate else "the lowest rate was not sustained"
-        typer.echo(f"{variant or path.stem}: {found}")
+    rates = find_capacity(plan, path, folder, resume=resume)
+    saved, problems = load(folder), []
+    for variant, rate in rates.items():
+        name = variant or path.stem
+        if rate:
+            typer.echo(f"{name}: {rate:,.0f} events/s")
+        else:
+            problems.append(f"{name}: the lowest rate was not sustained")
+        problems += saved.errors(variant)
+    if problems:
+        raise cli.UserFacingError(f"{'; '.join(problems)}; see the report.")
 
 
 def _plan_path(text: str) -> Path:

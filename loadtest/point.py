@@ -120,15 +120,16 @@ class PointRun:
                 ) as producer:
                     sampler.add("producer", producer.pid)
                     self._send_through_kills(stack, sampler, jobs, producer)
+            idle = True
             if self._settings.terminates:
                 self._await_end(jobs, sampler)
             else:
-                self._drain(sampler)
+                idle = self._drain(sampler)
         starts_ms = (killed_ms or started_ms, started_ms if killed_ms else None)
         summary = artifacts.summary(self._programs.log("producer"))
         sampler.write(self._file("samples.csv"))
         self._show("computing the result")
-        return self._result(starts_ms, summary, sampler)
+        return self._result(starts_ms, summary, sampler, idle)
 
     def failed(self, error: ProgramFailedError) -> PointResult:
         """Save and return the invalid result of the point, which a failed program has ended."""
@@ -284,8 +285,8 @@ class PointRun:
         self._programs.check()
         time.sleep(COLLECT_S)
 
-    def _drain(self, sampler: Sampler) -> None:
-        """Wait until all expected output or no more output has come.
+    def _drain(self, sampler: Sampler) -> bool:
+        """Wait until all expected output or no more output has come; return whether it has.
 
         After a load at a rate this takes at most `DRAIN_S`; a catch-up may take any time.
         """
@@ -299,10 +300,11 @@ class PointRun:
                 count, last_output = sampler.output_count, now
             if self._settings.count and expected and count >= expected:
                 time.sleep(COLLECT_S)
-                return
+                return True
             if self._is_idle(now - last_output, count < expected, sampler):
-                return
+                return True
             time.sleep(POLL_S)
+        return False
 
     def _is_idle(self, idle_s: float, outputs_missing: bool, sampler: Sampler) -> bool:
         """Return whether no more output is expected after this time without any."""
@@ -337,6 +339,7 @@ class PointRun:
         starts_ms: tuple[int, int | None],
         summary: dict[str, Any],
         sampler: Sampler,
+        idle: bool,
     ) -> PointResult:
         point, servers = self._point, self._context.broker.bootstrap
         collected: list[Output] = list(read_outputs(self._file("outputs.bin")))
@@ -379,6 +382,7 @@ class PointRun:
                 file.stat().st_size for file in checkpoint.rglob("*") if file.is_file()
             ),
             flushes=len(self._sources) if self._settings.flush else 0,
+            idle=idle,
         )
         done = analysis.analyse(point, raw, self._limits)
         write_series(self._folder, done, raw)

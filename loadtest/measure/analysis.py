@@ -49,6 +49,8 @@ class RawData:
     samples: Sequence[tuple[float, str, float, float]]
     checkpoint_bytes: int = 0
     flushes: int = 0
+    idle: bool = True
+    """Whether the jobs wrote nothing more when the wait for their outputs ended."""
     restarted_ms: int | None = None
     """When a catch-up was restarted after a kill."""
 
@@ -252,6 +254,7 @@ def _findings(
         flushes=raw.flushes,
         unread=sum(lag.unread(batch, raw.inputs.by_topic) for batch in last) if reported else None,
         catch_up=bool(point.settings.count),
+        idle=raw.idle,
         compared=tuple(
             Compared(
                 name, c.expected, len(c.missing), len(c.wrong), is_result(point.settings, name)

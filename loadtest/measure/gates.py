@@ -20,6 +20,8 @@ class Gate(Struct, frozen=True):
     detail: str
     failure: str = ""
     """What a failure means, in words."""
+    is_error: bool = False
+    """Whether the failure is one at any rate: wrong or lost output."""
 
     @property
     def reason(self) -> str:
@@ -58,6 +60,8 @@ class Findings(Struct, kw_only=True, frozen=True):
     """Records that the jobs did not read; None in Real-time Mode, which reports no offsets."""
     catch_up: bool = False
     """Whether no schedule, tail and latencies show that the jobs processed the records."""
+    idle: bool = True
+    """Whether the jobs wrote nothing more: otherwise missing outputs may only be late."""
     compared: tuple[Compared, ...] = ()
     """The outputs that were compared; none without a truth."""
     schedule_lag_p99_ms: float | None = None
@@ -138,7 +142,9 @@ def _output_matches(found: Findings) -> Gate:
     name, failure = "output matches the truth", "output differs from the truth"
     detail = "; ".join(map(str, found.compared))
     if any(each.missing or each.wrong for each in found.compared):
-        return Gate(name, False, detail, failure)
+        all_came = found.idle and not found.unread
+        is_error = all_came or any(each.wrong for each in found.compared)
+        return Gate(name, False, detail, failure, is_error)
     if not found.results:
         return Gate(name, None, f"not compared; {detail}".removesuffix("; "), failure)
     return Gate(name, any(each.expected for each in found.results), detail, failure)

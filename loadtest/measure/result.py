@@ -106,6 +106,11 @@ class PointResult(Struct, kw_only=True, frozen=True):
         """Why it is invalid."""
         return [gate.reason for gate in self.gates if gate.passed is False]
 
+    @property
+    def errors(self) -> list[str]:
+        """The reasons that are errors at any rate."""
+        return [gate.reason for gate in self.gates if gate.is_error]
+
 
 class Run(Struct, kw_only=True, frozen=True):
     """A run of a plan: when, where, and how it ended."""
@@ -128,6 +133,11 @@ class SavedRun(Struct, kw_only=True, frozen=True):
     run: Run
     points: list[PointResult]
     folder: Path
+
+    def errors(self, variant: str) -> list[str]:
+        """Return the errors in a variant's output, each with its point."""
+        own = [point for point in self.points if point.variant == variant]
+        return [f"{point.label}: {error}" for point in own for error in point.errors]
 
 
 def save(record: Struct, path: Path) -> None:

@@ -9,6 +9,8 @@ from loadtest.reports.compare import Interval, ratio
 
 VIOLATED = "LIMIT VIOLATED in"
 """How a row says in how many repeats a limit was violated."""
+ERROR = "ERROR at"
+"""How a capacity's row says at which rate output was wrong or lost."""
 HEAD = ("| question | plan | goal | limit | reached |", "|---|---|---|---|---|")
 
 
@@ -99,6 +101,8 @@ def _judge(goal: Goal, rows: Sequence[Row]) -> tuple[str, str]:
     reached = value.mean >= goal.bound if goal.at_most is None else value.mean <= goal.bound
     if not reached:
         return "no", figure
+    if ERROR in row.measured:
+        return "not decided", f"{figure}, output was wrong or lost at a rate"
     for each in (row, other):
         if not each.all_valid:
             return "not decided", f"{figure}, {each.repeats} repeats are valid"

@@ -36,8 +36,11 @@ def page(saved: SavedRun, plots: Mapping[str, Path]) -> str:
         f'<p class="early">This run is incomplete: {escape(run.ended)}.</p>' if run.ended else ""
     )
     capacity = [
-        ["variant", "highest sustained rate, events/s"],
-        *([name or "the plan", number(rate) or "none"] for name, rate in run.capacity.items()),
+        ["variant", "highest sustained rate, events/s", "wrong or lost output"],
+        *(
+            [name or "the plan", number(rate) or "none", "; ".join(saved.errors(name))]
+            for name, rate in run.capacity.items()
+        ),
     ]
     sections = [
         ("Machine and versions", [["", ""], *([key, value] for key, value in run.machine.items())]),

@@ -7,7 +7,7 @@ from events.cli import UserFacingError
 from loadtest.measure.result import SavedRun
 from loadtest.plan import Plan, load_plans
 from loadtest.reports.compare import CPU_PER_RECORD, MACHINE_SPEED, figures, interval, number
-from loadtest.reports.goals import VIOLATED, goals_table
+from loadtest.reports.goals import ERROR, VIOLATED, goals_table
 from loadtest.reports.growth import growths, slope
 from loadtest.short import DESCRIPTION as SHORT_FORM
 
@@ -105,13 +105,19 @@ def rows(saved: SavedRun) -> list[str]:
 
 
 def _capacity(saved: SavedRun, variant: str, sustained: float) -> str:
-    """Return the sustained rate, and the lowest failed rate: the capacity is between them."""
+    """Return the sustained rate, the lowest failed one, and errors in the output of any rate.
+
+    The capacity is between the two rates.
+    """
     failed = [
-        point.rate for point in saved.points if point.variant == variant and point.rate > sustained
+        point.rate
+        for point in saved.points
+        if point.variant == variant and point.rate > sustained and not point.errors
     ]
-    return f"{CAPACITY}: {number(sustained)}" + (
-        f"; not sustained: {number(min(failed))}" if failed else ""
-    )
+    found = [f"{CAPACITY}: {number(sustained)}"]
+    if failed:
+        found.append(f"not sustained: {number(min(failed))}")
+    return "; ".join([*found, *(f"{ERROR} {each}" for each in saved.errors(variant))])
 
 
 def _split(text: str, begin: str, end: str) -> tuple[str, list[str], str]:

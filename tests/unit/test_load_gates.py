@@ -79,6 +79,24 @@ def test_without_offsets_missing_outputs_mean_unread_records() -> None:
     ]
 
 
+def test_wrong_or_lost_output_is_an_error_and_output_that_is_still_to_come_is_not() -> None:
+    wrong, missing = Compared("alerts", 40, 0, 1), Compared("alerts", 40, 1, 0)
+    cases: list[tuple[dict[str, object], bool]] = [
+        ({"compared": (missing,)}, True),
+        ({"compared": (missing,), "unread": None}, True),
+        ({"compared": (missing,), "unread": 1}, False),
+        ({"compared": (missing,), "unread": None, "idle": False}, False),
+        ({"compared": (wrong,), "unread": None, "idle": False}, True),
+        ({"compared": (wrong,), "unread": 1}, True),
+        ({"schedule_lag_p99_ms": 9e9, "tail_s": 9e9, "latencies": 0, "unread": 1}, False),
+    ]
+    found = [
+        (changes, any(gate.is_error for gate in gates(replace(GOOD, **changes), LIMITS, "x")))
+        for changes, _ in cases
+    ]
+    assert found == cases
+
+
 def test_a_gate_that_cannot_be_checked_neither_passes_nor_fails() -> None:
     for compared, detail in (
         ((), "not compared"),

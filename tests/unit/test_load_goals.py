@@ -23,7 +23,8 @@ ROWS = (
     "| latency | d 100/s | p99 ms: 20 (one repeat); LIMIT VIOLATED in 3 of 3 repeats: p99 9 ms, "
     "limit 8 ms | 3 of 3 | 2026-11-21 |",
     "| latency | e 100/s | p99 ms: 30 (29 to 31, 2 repeats) | 2 of 3 | 2026-11-21 |",
-    "| latency | capacity | sustained events/s: 21,000; not sustained: 30,000 | | 2026-11-21 |",
+    "| latency | capacity b | sustained events/s: 9; ERROR at b 10/s: lost (it) | | 2026-11-21 |",
+    "| latency | capacity a | sustained events/s: 21,000; not sustained: 30,000 | | 2026-11-21 |",
 )
 
 
@@ -61,7 +62,7 @@ def test_the_mean_decides_whether_a_bound_is_reached() -> None:
     assert reached(**p99, at_most=20.5) == "yes: 20.5 (15 to 26, 3 repeats)"
     assert reached(**p99, at_least=21) == "no: 20.5 (15 to 26, 3 repeats); so"
     assert reached(point="100/s", metric="p50 ms", at_most=7) == "yes: 7 (one repeat)"
-    assert reached(point="capacity", metric=CAPACITY, at_least=21_000) == "yes: 21,000"
+    assert reached(point="capacity a", metric=CAPACITY, at_least=21_000) == "yes: 21,000"
 
 
 def test_a_ratio_is_decided_only_where_its_interval_excludes_the_bound() -> None:
@@ -90,6 +91,8 @@ def test_a_goal_is_reached_only_if_all_planned_repeats_are_valid() -> None:
     some = "not decided: 20 (one repeat), 2 of 3 repeats are valid; so"
     assert reached(**goal, at_most=21) == some
     assert reached(**goal, at_most=19) == "no: 20 (one repeat); so"
+    error = reached(point="capacity b", metric=CAPACITY, at_least=1)
+    assert error == "not decided: 9, output was wrong or lost at a rate"
     for one, other in (("a", "e"), ("e", "a")):
         points = {"point": f"{one} 100/s", "relative_to": f"{other} 100/s"}
         verdict = reached(**points, metric="p99 ms", at_most=9)

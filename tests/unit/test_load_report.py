@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 from broker.server import RunningBroker
 from events.cli import UserFacingError
 from loadtest import run as running
-from loadtest.__main__ import run_command
+from loadtest.__main__ import capacity_command, run_command
 from loadtest.measure.gates import Gate
 from loadtest.measure.latency import Percentiles
 from loadtest.measure.result import RESULT, RUN, PointResult, Process, Run, load, save
@@ -30,6 +30,7 @@ from loadtest.resources import Resources
 from loadtest.short import shortened
 
 GOOD, BAD = Gate("a gate", True, "all of it"), Gate("the counts are right", False, "7 missing")
+WRONG = Gate("output", False, "1 wrong", "output differs from the truth", is_error=True)
 PLAN = "description: A plan.\njobs: [overheating]\nrate: [100, 200]\nrepeats: 2\n"
 
 
@@ -283,6 +284,7 @@ class FakeMachine:
     def __init__(self) -> None:
         self.points: list[Point] = []
         self.invalid: set[float] = set()
+        self.wrong: set[float] = set()
         self.breaks_at: int | None = None
         self.breaks_with: BaseException = KeyboardInterrupt()
 
@@ -293,7 +295,7 @@ class FakeMachine:
             raise self.breaks_with
         return result(
             point.rate,
-            BAD if point.rate in self.invalid else GOOD,
+            BAD if point.rate in self.invalid else WRONG if point.rate in self.wrong else GOOD,
             point.repeat,
             variant=point.variant,
         )
@@ -446,6 +448,38 @@ def test_the_capacity_of_each_variant_is_searched_and_reported(
         (v, r) for v in "ab" for r in (100, 200, 400)
     ]
     assert load(tmp_path / "run").run.capacity == found
+
+
+def search(folder: Path, bounds: str) -> str:
+    """Search a capacity; return the error's text, or nothing."""
+    path = plan_file(folder, PLAN.replace("repeats: 2", "repeats: 1") + f"capacity: {bounds}\n")
+    try:
+        capacity_command(str(path), name=str(folder / "run"))
+    except UserFacingError as error:
+        return str(error)
+    return ""
+
+
+def test_a_search_fails_if_output_was_wrong_and_its_row_says_so(
+    tmp_path: Path, machine: FakeMachine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bounds = "{low: 100, high: 800, p99_ms: 50, precision: 0.3}"
+    assert search(tmp_path, bounds) == ""
+    machine.wrong = {400}
+    problem = "400/s: output differs from the truth (1 wrong)"
+    assert search(tmp_path, bounds) == f"{problem}; see the report."
+    # The rate is not taken for one that the jobs do not sustain.
+    saved = load(tmp_path / "run")
+    measured = f"sustained events/s: 340; ERROR at {problem}"
+    assert rows(saved)[0] == f"| run | capacity | {measured} | | {saved.run.began[:10]} |"
+    assert f"<td>340</td><td>{problem}</td>" in (saved.folder / "report.html").read_text("utf-8")
+    assert "plan: 340 events/s" in capsys.readouterr().out
+
+
+def test_a_search_fails_if_no_rate_was_sustained(tmp_path: Path, machine: FakeMachine) -> None:
+    machine.invalid = {100}
+    found = search(tmp_path, "{low: 100, high: 800, p99_ms: 50}")
+    assert found == "plan: the lowest rate was not sustained; see the report."
 
 
 def test_an_interrupted_search_continues_where_it_was(tmp_path: Path, machine: FakeMachine) -> None:
