@@ -7,7 +7,7 @@ the machine over time do not fall on one of them.
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -30,15 +30,18 @@ Engine = Literal["spark", "kafka-streams", "flink", "quix", "bytewax"]
 """What runs the job: this project's Spark job, or an engine of `loadtest/engines`."""
 Sender = Literal["producer", "producer-performance"]
 """What sends: this project's producer, or Kafka's own benchmark, ProducerPerformance."""
-Rate = Annotated[float, Meta(gt=0)]
+MOST = 1e9
+"""The highest rate and the longest time, so that none is infinite."""
+Rate = Annotated[float, Meta(gt=0, le=MOST)]
 Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0, le=MOST)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 PLANS = Path(__file__).parent / "plans"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,40}$"
 """The form of names that become part of folder names."""
 INTERVALS = ("--window", "--slide", "--watermark", "--gap")
 NO_DEAD_LETTERS = "--no-dead-letters"
+PER_BATCH = "--records-per-batch="
 
 
 _SENT = {kind.topic for kinds in STREAM_PLANS.values() for kind in kinds}
@@ -157,14 +160,14 @@ class PointSettings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
     """Kill and restart the micro-batch jobs when they have read this share, or these shares."""
     warm_up: Seconds = 20.0
     """Seconds of load before the measurement."""
-    duration: Annotated[float, Meta(gt=0)] = 60.0
+    duration: Annotated[float, Meta(gt=0, le=MOST)] = 60.0
     """Seconds of measured load."""
     partitions: Annotated[int, Meta(ge=4, le=64)] = 4
     """Partitions of each input topic."""
     state_partitions: Annotated[int, Meta(ge=1, le=1000)] = 4
     racks: Annotated[int, Meta(ge=1, le=MAX_RACKS)] = 400
     seed: int = 1
-    time_scale: Annotated[float, Meta(gt=0)] = 1.0
+    time_scale: Annotated[float, Meta(gt=0, le=MOST)] = 1.0
     flush: bool = False
     """Send a final record per topic to close open windows, sessions and joins."""
     idle_s: Annotated[float, Meta(gt=0)] | None = None
@@ -428,6 +431,8 @@ def _problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
                 interval_ms(value)
             except ValueError:
                 yield "options", f"{text!r} is not of the form {name}=10 minutes"
+        if text.startswith(PER_BATCH) and not value.isdecimal():
+            yield "options", f"{text!r} is not of the form {PER_BATCH}10000"
     try:
         check_together(settings.faults, settings.streams)
     except UserFacingError as error:
@@ -438,7 +443,18 @@ def _job_problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
     for i, name in enumerate(settings.jobs):
         if name not in JOBS:
             yield f"jobs[{i}]", f"unknown job {name!r}; the jobs are {', '.join(JOBS)}"
-        elif settings.engine == "spark" and settings.trigger not in JOBS[name].plans:
+    choices = {
+        option.flag: get_args(option.type)
+        for name in settings.jobs
+        for option in options_of(JOBS[name].options)
+        if get_origin(option.type) is Literal
+    }
+    for text in settings.options:
+        flag, _, value = text.partition("=")
+        if flag in choices and value not in choices[flag]:
+            yield "options", f"{text!r} is not {flag}= with {' or '.join(choices[flag])}"
+    for i, name in enumerate(settings.jobs):
+        if settings.engine == "spark" and settings.trigger not in JOBS[name].plans:
             yield "trigger", f"{name} does not support {settings.trigger}"
         elif JOBS[name].sink is None:
             yield f"jobs[{i}]", f"{name} writes files, which load plans cannot observe"

@@ -7,7 +7,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from loadtest.plan import CapacityBounds, Gates, Limits, Plan, PointSettings, Variant, variants
+from loadtest.plan import (
+    PER_BATCH,
+    CapacityBounds,
+    Gates,
+    Limits,
+    Plan,
+    PointSettings,
+    Variant,
+    variants,
+)
 from producer.faults import AnyFault, RackFault
 from producer.pacing.shape import AnyShape, Burst, Daily
 from spark_jobs.runtime.kafka_io import ReadOptions
@@ -19,7 +28,6 @@ DURATION_WITH_KILLS_S = 180.0
 """Each start of the jobs takes half a minute on a busy machine, and there may be three."""
 RATE, COUNT, RACKS = 600.0, 120_000, 5_000
 """The highest rate (events/s), number of events in a catch-up, and number of racks."""
-PER_BATCH = "--records-per-batch="
 IDLE_S = 30.0
 """The jobs are cold: their first output may come long after the load has ended."""
 ANY_SPEED = Gates(schedule_lag_ms=60_000, tail_s=120, min_latencies=0)

@@ -177,6 +177,27 @@ MISTAKES = [
         "jobs: [overheating]\ncount: 9\ntruth: false\n",
         "line 3 of the load plan {} (truth): only the truth shows that a catch-up in Real-time ",
     ),
+    ("jobs: [overheating]\nrate: .inf\n", "line 2 of the load plan {} (rate): "),
+    ("jobs: [overheating]\nwarm_up: .inf\n", "line 2 of the load plan {} (warm_up): "),
+    ("jobs: [overheating]\nduration: .inf\n", "line 2 of the load plan {} (duration): "),
+    ("jobs: [overheating]\ntime_scale: .inf\n", "line 2 of the load plan {} (time_scale): "),
+    (
+        "jobs: [overheating]\ncapacity: {low: 1, high: .inf, p99_ms: 1}\n",
+        "line 2 of the load plan {} (capacity.high): ",
+    ),
+    (
+        "trigger: micro-batch\njobs: [deduplicate]\noptions: [--topic=nope]\n",
+        "line 3 of the load plan {} (options): '--topic=nope' is not --topic= with user-actions ",
+    ),
+    (
+        "jobs: [deduplicate]\ntrigger: micro-batch\nvariants:\n"
+        "  - {name: a, options: [--topic, ad-clicks]}\n",
+        "line 4 of the load plan {} (variants[0].options): '--topic' is not --topic= with ",
+    ),
+    (
+        "jobs: [overheating]\ntrigger: micro-batch\noptions: [--records-per-batch=abc]\n",
+        "(options): '--records-per-batch=abc' is not of the form --records-per-batch=10000.",
+    ),
     ("jobs: [overheating\n", "the load plan {} is not YAML"),
 ]
 
