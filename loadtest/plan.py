@@ -311,13 +311,13 @@ class Point:
     @property
     def label(self) -> str:
         """The point's name in reports, without its repeat: `real-time 2,000/s`."""
-        load = f"{self.rate:,.0f}/s" if self.rate else f"backlog of {self.settings.count or 0:,}"
+        load = f"{_exact(self.rate)}/s" if self.rate else f"backlog of {self.settings.count or 0:,}"
         return f"{self.variant} {load}".strip()
 
     @property
     def folder(self) -> str:
         """The name of its folder."""
-        load = f"{self.rate:.0f}" if self.rate else "catch-up"
+        load = _exact(self.rate).replace(",", "") if self.rate else "catch-up"
         return "-".join(filter(None, [self.variant, load, f"r{self.repeat + 1}"]))
 
     @property
@@ -329,6 +329,11 @@ class Point:
     def records(self) -> int:
         """How many events it sends, without duplicates."""
         return self.settings.count or int(self.rate * self.seconds)
+
+
+def _exact(rate: float) -> str:
+    """Return a rate unrounded, as points whose rates look alike would replace each other."""
+    return f"{rate:,}".removesuffix(".0")
 
 
 def plan_argument(path: Path) -> str:
@@ -416,6 +421,8 @@ def _problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
         yield "service", f"the image has no {settings.engine}"
     if settings.service and settings.kill_at:
         yield "kill_at", "jobs in a container cannot be killed by a plan"
+    if len(set(settings.rates)) < len(settings.rates):
+        yield "rate", "a rate is listed twice: use repeats to measure it again"
     if settings.count and settings.shape:
         yield "shape", "a catch-up (count) has no rate, so it cannot have a shape"
     if settings.count and settings.jobs and settings.trigger == "real-time" and not settings.truth:

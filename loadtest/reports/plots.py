@@ -93,7 +93,7 @@ def _over_rate(ax: Axes, points: Sequence[PointResult]) -> bool:
     ax.set(xlabel="events/s", ylabel="ms from scheduled time or deadline")
     ax.set(yscale="log", xscale="log")
     rates = sorted({rate for curve in curves.values() for rate in curve})
-    ax.set_xticks(rates, [f"{rate:,.0f}" for rate in rates])
+    ax.set_xticks(rates, [PLAIN_NUMBER.format(x=rate) for rate in rates])
     ax.xaxis.set_minor_formatter(NullFormatter())
     _plain_numbers(ax.yaxis)
     return bool(curves)

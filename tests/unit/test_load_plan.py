@@ -177,6 +177,10 @@ MISTAKES = [
         "jobs: [overheating]\ncount: 9\ntruth: false\n",
         "line 3 of the load plan {} (truth): only the truth shows that a catch-up in Real-time ",
     ),
+    (
+        "jobs: [overheating]\nrate: [100, 5, 100.0]\n",
+        "line 2 of the load plan {} (rate): a rate is listed twice: use repeats to measure it ",
+    ),
     ("jobs: [overheating]\nrate: .inf\n", "line 2 of the load plan {} (rate): "),
     ("jobs: [overheating]\nwarm_up: .inf\n", "line 2 of the load plan {} (warm_up): "),
     ("jobs: [overheating]\nduration: .inf\n", "line 2 of the load plan {} (duration): "),
@@ -237,6 +241,16 @@ def test_variants_run_forwards_and_backwards_alternately(tmp_path: Path) -> None
     ]  # fmt: skip
     assert {(p.variant, p.settings.racks) for p in planned} == {("a", 400), ("b", 7)}
     assert [p.label for p in planned[:2]] == ["a 100/s", "b 100/s"]
+
+
+def test_points_of_rates_that_round_alike_have_folders_and_labels_of_their_own() -> None:
+    rates = (0.25, 0.3, 97.5, 97.6, 0.00001, 2000.0, 2000.04, 1e9)
+    planned = list(points(Plan(jobs=("overheating",), rate=rates)))
+    assert [(point.folder, point.label) for point in planned] == [
+        ("0.25-r1", "0.25/s"), ("0.3-r1", "0.3/s"), ("97.5-r1", "97.5/s"), ("97.6-r1", "97.6/s"),
+        ("1e-05-r1", "1e-05/s"), ("2000-r1", "2,000/s"), ("2000.04-r1", "2,000.04/s"),
+        ("1000000000-r1", "1,000,000,000/s"),
+    ]  # fmt: skip
 
 
 def test_a_point_sends_its_load_for_warm_up_and_duration(tmp_path: Path) -> None:
