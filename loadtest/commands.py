@@ -6,8 +6,11 @@ from typing import Any
 import msgspec
 import yaml
 
+from events.triggers import Trigger
+from loadtest import container
 from loadtest.plan import Point
 from spark_jobs.registry import JOBS
+from spark_jobs.runtime.job import COMMON_OPTIONS
 
 SCENARIO, INVENTORY, TRUTH = "scenario.yaml", "inventory.jsonl", "truth.jsonl"
 CHECKPOINT, PROGRESS = "checkpoint", "progress.jsonl"
@@ -45,22 +48,30 @@ def producer(point: Point, folder: Path) -> list[str]:
 
 
 def jobs(point: Point, folder: Path) -> list[str]:
-    """Return the command that runs the jobs; a catch-up in micro-batches ends when all is read."""
+    """Return the command that runs the jobs; a catch-up in micro-batches ends when all is read.
+
+    Of an option that is there twice the last one counts: the plan's own overrides the service's.
+    """
     settings = point.settings
+    trigger = Trigger("available-now" if settings.terminates else settings.trigger)
     not_for_every_job = {
         "inventory": f"--inventory={folder / INVENTORY}",
         "state_partitions": f"--state-partitions={settings.state_partitions}",
     }
+
+    def uses(name: str) -> bool:
+        return any(trigger in JOBS[job].triggers_with(name) for job in settings.jobs)
+
+    def takes_from_service(name: str) -> bool:
+        return name in COMMON_OPTIONS and name != "inventory" and uses(name)
+
     return [
         *("spark_jobs", "run", *settings.jobs),
-        f"--trigger={'available-now' if settings.terminates else settings.trigger}",
+        f"--trigger={trigger}",
         f"--checkpoint-root={folder / CHECKPOINT}",
         f"--progress={folder / PROGRESS}",
-        *(
-            option
-            for name, option in not_for_every_job.items()
-            if any(JOBS[job].triggers_with(name) for job in settings.jobs)
-        ),
+        *(option for name, option in not_for_every_job.items() if uses(name)),
+        *(container.options(settings.service, takes_from_service) if settings.service else ()),
         *(f"--conf={key}={value}" for key, value in settings.conf.items()),
         *settings.options,
     ]

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,9 +49,14 @@ def launcher(service: Service, name: str, folder: Path, env: Mapping[str, str]) 
     )
 
 
-def spark_options(service: Service) -> list[str]:
-    """Return the Spark settings that the service's command has, such as the size of the heap."""
-    return [word for word in _service(service)["command"] if word.startswith("--conf=")]
+def options(service: Service, uses: Callable[[str], bool]) -> list[str]:
+    """Return the options of the service's command that apply to jobs, by what these jobs use.
+
+    `uses` is asked for each option's name, as `batch_seconds`. Spark settings always apply.
+    """
+    words = [word for word in _service(service)["command"] if word.startswith("--")]
+    names = [word.partition("=")[0][2:].replace("-", "_") for word in words]
+    return [word for name, word in zip(names, words, strict=True) if name == "conf" or uses(name)]
 
 
 def pid(name: str) -> int:

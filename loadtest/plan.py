@@ -146,7 +146,8 @@ class PointSettings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
     """The jobs; with none, the point measures only how fast `count` records are sent."""
     engine: Engine = "spark"
     service: Service | None = None
-    """Run the Spark jobs in the image, with the limits and options of this Compose service."""
+    """Run the Spark jobs in the image, with the limits and options of this Compose service, its
+    state partitions too; the plan's `options` and `conf` override them."""
     sender: Sender = "producer"
     senders: Annotated[int, Meta(ge=1, le=8)] = 1
     """Producer processes that send in parallel, in plans without jobs."""

@@ -185,8 +185,7 @@ class PointRun:
         engine, service = self._settings.engine, self._settings.service
         if service:
             started = container.launcher(service, self._container, self._folder, self._env)
-            spark = [*commands.jobs(self._point, self._folder), *container.spark_options(service)]
-            return spark, started
+            return commands.jobs(self._point, self._folder), started
         if engine == "spark":
             return commands.jobs(self._point, self._folder), PYTHON_M
         bootstrap = self._context.broker.bootstrap

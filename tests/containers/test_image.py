@@ -126,5 +126,5 @@ def test_a_load_plan_runs_programs_as_a_service_runs_them(image: None, tmp_path:
     elsewhere = [*command[:2], "/opt/written.json"]
     done = subprocess.run([*launcher, *elsewhere], capture_output=True, text=True, check=False)
     assert "Read-only file system" in done.stderr
-    assert container.spark_options("real-time") == ["--conf=spark.driver.memory=768m"]
+    assert container.options("real-time", lambda _: False) == ["--conf=spark.driver.memory=768m"]
     assert "--memory=1440m" in launcher

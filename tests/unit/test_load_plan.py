@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from events.cli import UserFacingError
-from loadtest import commands
+from loadtest import commands, container
+from loadtest.container import Service
 from loadtest.plan import (
     Limits,
     Plan,
@@ -20,6 +22,7 @@ from loadtest.short import shortened
 from producer.faults import Late, Silence
 from producer.pacing.shape import SingleBurst
 from producer.scenario import load_scenario
+from spark_jobs.runtime.job import COMMON_OPTIONS
 from tests.support import ROOT, run
 
 PLANS = sorted((ROOT / "loadtest" / "plans").glob("*.yaml"))
@@ -281,6 +284,42 @@ def test_a_catch_up_sends_a_count_at_full_speed_and_its_jobs_end(tmp_path: Path)
     assert "duration" not in scenario
     assert "--trigger=available-now" in commands.jobs(point, tmp_path)
     assert point.label == "backlog of 5,000"
+
+
+@pytest.mark.parametrize("service", ["real-time", "micro-batch"])
+def test_every_option_of_a_service_is_used_or_says_what_the_point_itself_says(
+    service: Service,
+) -> None:
+    """The services run all jobs, on the deployment's files; the archive writes no topic."""
+    own = {"all_real_time", "all_micro_batch", "inventory", "checkpoint_root"}
+    known = {*COMMON_OPTIONS, *own, "archive", "archive_seconds"}
+    others = container.options(service, lambda name: name not in known)
+    assert all(option.startswith("--conf=") for option in others), others
+
+
+def test_jobs_in_a_container_have_the_services_options_and_the_plan_overrides_them(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "jobs: [rack_temperature, overheating]\ntrigger: micro-batch\nservice: micro-batch\n"
+        "conf: {spark.driver.memory: 2g}\noptions: [--batch-seconds=5]\n"
+    )
+    (point,) = points(load_plan(written(tmp_path, text)))
+    command = commands.jobs(point, tmp_path)
+    given = dict(word.split("=", 1) for word in command if word.startswith("--"))
+    assert given["--state-partitions"] == given["--read-tasks"] == "1"
+    assert (given["--rules-batch-seconds"], given["--batch-seconds"]) == ("2", "5")
+    assert not [word for word in command if word.startswith(("--archive", "--all"))]
+    assert given["--inventory"] == str(tmp_path / commands.INVENTORY)
+    conf = [word for word in command if word.startswith("--conf=")]
+    assert conf.index("--conf=spark.driver.memory=1024m") < conf.index(
+        "--conf=spark.driver.memory=2g"
+    )
+    # What a catch-up or the jobs do not have is left out, as run would refuse it.
+    catch_up = replace(point.settings, count=9, jobs=("rack_temperature",), options=())
+    command = commands.jobs(Point("", 0.0, 0, catch_up), tmp_path)
+    assert "--records-per-batch=100000" in command
+    assert not [word for word in command if "batch-seconds" in word]
 
 
 def test_a_catch_up_in_real_time_mode_does_not_end_by_itself(tmp_path: Path) -> None:
