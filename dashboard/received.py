@@ -10,6 +10,9 @@ from events.times import to_ms
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoders raise for a wrong record; the last one for a value that is nested too deeply."""
+
 
 class Received(NamedTuple):
     """A record of a topic; `append_ms` is when the broker received it."""
@@ -42,7 +45,7 @@ class RecordReader:
             if record.value is not None:
                 try:
                     value = decoder.decode(record.value)
-                except (msgspec.DecodeError, UnicodeDecodeError):
+                except UNREADABLE:
                     self.reject()
                     continue
                 if long_id(value):

@@ -6,7 +6,7 @@ from contextlib import suppress
 import msgspec
 
 from dashboard.racks import MAX_RACKS
-from dashboard.received import Received, RecordReader, calendar_ms
+from dashboard.received import UNREADABLE, Received, RecordReader, calendar_ms
 from events.constants import FLEET_SCOPE
 from events.ids import is_too_long
 from events.records import RackTemperature
@@ -71,7 +71,7 @@ def _decoded(windows: Mapping[str, bytes]) -> list[RackTemperature]:
     found = []
     for start in sorted(windows):
         # Each is decoded whenever it is shown: a broken one is not counted again and again.
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(*UNREADABLE):
             found.append(_WINDOW.decode(windows[start]))
     return found
 

@@ -16,7 +16,7 @@ from dashboard.page_records import BrokerView, LimitsView, Update, WindowsView
 from dashboard.racks import READINGS_PER_RACK
 from dashboard.received import Received
 from dashboard.state import State
-from dashboard.windows import FLEET_WINDOWS, WINDOWS_PER_RACK
+from dashboard.windows import FLEET_WINDOWS, MAX_WINDOW_BYTES, WINDOWS_PER_RACK
 from events.records import DeadLetter, Incident, RackTemperature, SignalStatistics, encode
 from events.times import to_text
 from events.topics import (
@@ -35,6 +35,8 @@ from tests.builders import START, T0, alert_value, rack, reading
 from tests.unit.test_dashboard_clickstream import action_count, session, total
 
 RULE = "rack-overheating"
+NESTED = b'{"x":%b' % (b"[" * 100_000)
+"""The beginning of a value that is nested too deeply for a decoder."""
 
 
 def new_state(*rack_ids: str) -> State:
@@ -445,7 +447,9 @@ def test_of_a_dead_letter_that_is_no_text_the_first_bytes_are_shown(
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"{", b"[]", b"\xff\xfe", b'{"rack_id":1}', b"null", b'{"scope":"fleet"}']
+    "value",
+    [b"", b"{", b"[]", b"\xff\xfe", b'{"rack_id":1}', b"null", b'{"scope":"fleet"}', NESTED],
+    ids=lambda value: repr(value[:20]),
 )
 @pytest.mark.parametrize("topic", sorted(new_state().topics))
 def test_a_record_that_nobody_can_read_changes_nothing(topic: str, value: bytes) -> None:
@@ -456,9 +460,10 @@ def test_a_record_that_nobody_can_read_changes_nothing(topic: str, value: bytes)
     assert snapshot_and_unreadable(state) == (before, 2)
 
 
-def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot() -> None:
+@pytest.mark.parametrize("value", [b'{"scope":', NESTED[:MAX_WINDOW_BYTES]], ids=["cut", "nested"])
+def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot(value: bytes) -> None:
     state = new_state("rack-0001")
-    broken = window("fleet", 1)._replace(value=b'{"scope":')
+    broken = window("fleet", 1)._replace(value=value)
     state.apply(RACK_TEMPERATURE.name, [window("fleet", 0), broken, window("fleet", 2)])
     view = state.update_since(0, T0).windows
     assert isinstance(view, WindowsView)
