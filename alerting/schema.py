@@ -8,8 +8,8 @@ from events.cli import UserFacingError
 FORMAT = 4
 """The format of the tables, kept in SQLite's `user_version`.
 
-Raise it with every change to the tables or to what they hold. An index needs no new format:
-`create_indexes` adds it to the databases that lack it.
+Raise it with every change to the tables or to what they hold. An index needs no new format, nor
+does a table that may be empty: `create_additions` adds them to the databases that lack them.
 """
 
 TABLES = """
@@ -115,8 +115,15 @@ CREATE TABLE outbox (
 CREATE INDEX waiting_notices ON outbox (channel, number) WHERE outcome IS NULL;
 """
 
-OPEN_INCIDENTS_INDEX = """
-CREATE INDEX IF NOT EXISTS open_incidents ON incidents (start_time) WHERE end_time IS NULL
+ADDITIONS = """
+CREATE INDEX IF NOT EXISTS open_incidents ON incidents (start_time) WHERE end_time IS NULL;
+CREATE TABLE IF NOT EXISTS unmatched_ends ( -- the last NORMAL alert that found no open incident
+    rule TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    append_ms INTEGER NOT NULL,
+    PRIMARY KEY (rule, subject)
+) STRICT;
 """
 
 
@@ -144,6 +151,6 @@ def create_tables(db: sqlite3.Connection) -> None:
     db.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
 
 
-def create_indexes(db: sqlite3.Connection) -> None:
-    """Create the indexes that a database of this format lacks if an earlier version made it."""
-    db.execute(OPEN_INCIDENTS_INDEX)
+def create_additions(db: sqlite3.Connection) -> None:
+    """Create what a database of this format lacks if an earlier version made it."""
+    db.executescript(f"BEGIN; {ADDITIONS} COMMIT;")

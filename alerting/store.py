@@ -94,7 +94,7 @@ class Store:
         self._db.execute("PRAGMA synchronous = NORMAL")
         if is_new:
             schema.create_tables(self._db)
-        schema.create_indexes(self._db)
+        schema.create_additions(self._db)
 
     def __enter__(self) -> "Store":
         return self

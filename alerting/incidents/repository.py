@@ -35,8 +35,13 @@ def record_alert(
 ) -> str | None:
     """Apply a new alert; return the id of its incident, or None if the alert changes nothing."""
     before = load_incident(db, alert.rule, alert.subject)
+    is_open = before is not None and before.firing
+    if not is_open and _ended_later(db, alert, position):
+        return None
     after = apply_alert(before, alert, position, now_ms, timing)
     if after is None or after is before:
+        if alert.state == "NORMAL":
+            _save_unmatched_end(db, alert, position)
         return None
     _save_incident(db, after)
     db.execute(
@@ -56,6 +61,27 @@ def record_alert(
     )
     schedule_check(db, after.site_id, now_ms, timing)
     return after.alert_id
+
+
+def _ended_later(db: sqlite3.Connection, alert: Alert, position: RecordPosition) -> bool:
+    """Tell whether a later `NORMAL` was read first; it found no incident that it could resolve.
+
+    So it is where partitions were added, and the subject's earlier alerts lie in another one.
+    """
+    row = db.execute(
+        "SELECT partition, append_ms FROM unmatched_ends WHERE rule = ? AND subject = ?",
+        (alert.rule, alert.subject),
+    ).fetchone()
+    return row is not None and position.is_before(RecordPosition(*row))
+
+
+def _save_unmatched_end(db: sqlite3.Connection, alert: Alert, position: RecordPosition) -> None:
+    db.execute(
+        "INSERT INTO unmatched_ends VALUES (?, ?, ?, ?) ON CONFLICT (rule, subject) DO UPDATE"
+        " SET partition = excluded.partition, append_ms = excluded.append_ms"
+        " WHERE partition = excluded.partition OR append_ms <= excluded.append_ms",
+        (alert.rule, alert.subject, position.partition, position.append_ms),
+    )
 
 
 def record_command(

@@ -366,6 +366,28 @@ def test_an_earlier_record_of_another_partition_does_not_undo_a_later_one(
     assert sim.status() == "resolved"
 
 
+@pytest.mark.parametrize("earlier", [(), ("WARNING", "NORMAL")])
+def test_an_end_that_is_read_before_its_warning_resolves_it(
+    sim: AlertingSimulation, earlier: tuple[str, ...]
+) -> None:
+    """Partitions were added, and the newer one is read first; the incident may be the first."""
+
+    def send(number: int, state: str, partition: int, timestamp: int) -> None:
+        alert = new_alert(number, sim.now_ms, "rack-1", state, "error")
+        sim.send(encode(alert), partition, timestamp)
+
+    for number, state in enumerate(earlier):
+        send(number, state, partition=1, timestamp=500)
+    sim.wait(HOUR)
+    send(12, "NORMAL", partition=5, timestamp=2000)
+    sim.restart()
+    send(11, "WARNING", partition=1, timestamp=1000)
+    assert all(each.status == "resolved" for each in sim.incidents())
+    assert sim.wait(HOUR) == []
+    send(13, "WARNING", partition=5, timestamp=1500)
+    assert sim.status() == "firing"
+
+
 def test_malformed_commands_are_counted_and_skipped(sim: AlertingSimulation) -> None:
     valid = msgspec.to_builtins(new_command(1, T0, "silence", "rack-1", until=to_text(T0 + HOUR)))
     without_end = {name: value for name, value in valid.items() if name != "until"}

@@ -225,6 +225,15 @@ def test_open_incidents_are_found_by_an_index_also_in_a_database_made_without_it
         assert "USING INDEX open_incidents" in plan_of_open_incidents(tmp_path / "db")
 
 
+def test_a_database_made_without_the_table_of_unmatched_ends_gets_it(tmp_path: Path) -> None:
+    with Store(tmp_path / "db"):
+        pass
+    with closing(sqlite3.connect(tmp_path / "db")) as db:
+        db.execute("DROP TABLE unmatched_ends")
+    with Store(tmp_path / "db") as store:
+        assert len(ingest(store, alerts(1)).new_alerts) == 1
+
+
 def test_a_database_is_refused_for_another_topic(tmp_path: Path) -> None:
     with Store(tmp_path / "db") as store:
         store.bind_topic("alerts", "id-1")
