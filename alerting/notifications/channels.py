@@ -89,6 +89,7 @@ class AppriseChannel:
             )
         digest = hashlib.sha256(url.encode()).hexdigest()[:8]
         self.name = f"apprise-{scheme.group() if scheme else ''}-{digest}"
+        self._text_format = apprise.NotifyFormat.TEXT
         self._types = {
             "critical": apprise.NotifyType.FAILURE,
             "error": apprise.NotifyType.FAILURE,
@@ -99,7 +100,11 @@ class AppriseChannel:
     def send(self, notice: Notice) -> None:
         """Send title and body."""
         sent = self._target.notify(
-            title=title(notice), body=body(notice), notify_type=self._types[notice.severity]
+            title=title(notice),
+            body=body(notice),
+            notify_type=self._types[notice.severity],
+            # Otherwise mail is sent as HTML: its lines run together, and an id may hold markup.
+            body_format=self._text_format,
         )
         if not sent:
             raise DeliveryError("Apprise could not send it")

@@ -1,13 +1,16 @@
 """What each channel sends, and how failures are handled, by real HTTP to local servers."""
 
+import smtplib
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email import message_from_string
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import msgspec
 import pytest
@@ -209,6 +212,23 @@ def test_an_apprise_channel_sends_title_and_body(receiver: Receiver) -> None:
         in sent["message"]
     )
     assert sent["type"] == "failure"
+
+
+def test_mail_keeps_its_lines_and_takes_no_id_for_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    smtp = MagicMock()
+    smtp.sendmail.return_value = {}  # no recipient was refused
+    monkeypatch.setattr(smtplib, "SMTP", lambda *_, **__: smtp)
+    subject = "<b>rack & 1</b>"
+    item = msgspec.structs.replace(FIRING, subject=subject)
+    AppriseChannel("mailto://localhost?from=a@example.org&to=b@example.org").send(
+        notice_of(item, FIRING)
+    )
+    mail = message_from_string(smtp.sendmail.call_args[0][2])
+    assert mail.get_content_type() == "text/plain"
+    content = mail.get_payload(decode=True)
+    assert isinstance(content, bytes)
+    lines = content.decode().splitlines()
+    assert len(lines) == 2 and subject in lines[0]
 
 
 def test_an_apprise_channels_name_holds_its_service_but_no_secret() -> None:
