@@ -76,6 +76,7 @@ def run(
     report: Callable[[str], None] = lambda _: None,
     on_cycle: Callable[[], None] = lambda: None,
     on_alert: Callable[[NewAlert], None] = lambda _: None,
+    on_recreated: Callable[[], None] = lambda: None,
     status: StatusRecorder | None = None,
 ) -> Counts:
     """Log alerts until asked to stop, and return the counts of this run.
@@ -84,13 +85,15 @@ def run(
     arrived for that time. An unreachable broker, or a topic that was deleted, is retried without a
     limit, or until `idle_exit_s`, and `report` is called with the problem. Once the backlog has
     been read, `on_cycle` is called about every half second, whether or not records arrive and the
-    broker answers; it may write to `written_topic`, which must exist. `on_alert` is called with
-    each alert that has been logged. `status` records whether all this works.
+    broker answers; it may write to `written_topic`, which must exist. `on_recreated` is called
+    when that topic was deleted and created again, `on_alert` with each alert that has been logged.
+    `status` records whether all this works.
     """
     counts = Counts()
     status = status or StatusRecorder(bootstrap, "", store.path)
     stop = stop or StopRequest()
-    with closing(TopicReader(bootstrap, topics, written_topic, store, report)) as reader:
+    reader = TopicReader(bootstrap, topics, written_topic, store, report, on_recreated)
+    with closing(reader):
         last_record = time.monotonic()
         outage = _OutageReporter(bootstrap, report)
         caught_up, catch_up_deadline = False, time.monotonic() + MAX_CATCH_UP_SECONDS
@@ -215,12 +218,15 @@ class TopicReader:
         written_topic: str | None,
         store: Store,
         report: Callable[[str], None],
+        on_recreated: Callable[[], None],
     ) -> None:
         self.bootstrap = bootstrap
         self._written = [written_topic] if written_topic else []
         self._sources = {topic: source for source, topic in topics.items()}
         self._store = store
         self._report = report
+        self._on_recreated = on_recreated
+        self._written_topic_id: str | None = None
         self._last_refresh = float("-inf")
         self._seen_topics: set[str] = set()
         self._backlog_ends: dict[TopicPartition, int] = {}
@@ -258,7 +264,7 @@ class TopicReader:
         found = {each["name"]: each for each in self._admin.describe_topics(names)}
         parts = {part for topic in self._sources for part in self._check_topic(topic, found[topic])}
         for topic in self._written:
-            self._check_exists(topic, found[topic])
+            self._check_written(topic, found[topic])
         new = parts - self._consumer.assignment()
         if new:
             self._consumer.assign(parts)  # partitions assigned before keep their positions
@@ -277,6 +283,14 @@ class TopicReader:
         if description["error_code"]:
             raise error(topic)
         self._seen_topics.add(topic)
+
+    def _check_written(self, topic: str, description: dict[str, Any]) -> None:
+        """Check that the written topic exists, and tell when it is another one than before."""
+        self._check_exists(topic, description)
+        topic_id = str(description["topic_id"])
+        if self._written_topic_id not in (None, topic_id):
+            self._on_recreated()
+        self._written_topic_id = topic_id
 
     def _check_topic(self, topic: str, description: dict[str, Any]) -> list[TopicPartition]:
         """Check that a topic is the database's, and return its partitions."""

@@ -150,6 +150,7 @@ def run(
             report=_report,
             on_cycle=on_cycle,
             on_alert=metrics.on_alert,
+            on_recreated=publisher.republish,
             status=recorder,
         )
         _report(f"Logged {counts}. Since the database was created: {store.counts()}.")

@@ -53,6 +53,7 @@ class IncidentPublisher:
         self._errors: list[BaseException] = []
         self._failing = False
         self._enabled, self._stop, self._wake = (threading.Event() for _ in range(3))
+        self._recreated = threading.Event()
         self._thread = threading.Thread(target=self._run, name="incidents", daemon=True)
 
     def __enter__(self) -> "IncidentPublisher":
@@ -70,6 +71,13 @@ class IncidentPublisher:
             raise self._errors[0]
         self._enabled.set()
         self._wake.set()
+
+    def republish(self) -> None:
+        """Publish everything: the topic was created again.
+
+        Without a change to publish, no failure would show that the topic is another one.
+        """
+        self._recreated.set()
 
     def _run(self) -> None:
         try:
@@ -89,6 +97,9 @@ class IncidentPublisher:
 
     def _step(self, db: sqlite3.Connection) -> float:
         """Publish some records; return the delay until the next step."""
+        if self._recreated.is_set():
+            self._recreated.clear()
+            self._broker.forget()
         try:
             self._broker.prepare(db)
             records = read_unpublished(db)

@@ -268,3 +268,22 @@ def test_a_missing_topic_ends_in_a_sentence(topics: Kafka, tmp_path: Path) -> No
     assert done.returncode == 1
     assert done.stderr.startswith(f"alerting: the topic {topics.name(INCIDENTS)} does not exist on")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_topic_that_is_created_again_gets_everything_although_nothing_changes(
+    topics: Kafka, tmp_path: Path
+) -> None:
+    # No notice is due, which would change the incident.
+    command = ("alerting", "run", f"--database={tmp_path / 'db'}", "--group-wait=1h")
+    output = tmp_path / "output"
+    alert = new_alert(1, now_ms(), "rack-1", "WARNING", "error")
+    topics.send(ALERTS, [("rack-1", encode(alert))])
+    with program(*command, env=topics.env, output=output):
+        eventually(lambda: list(last_records(topics)), equal_to(["rack-overheating|rack-1"]))
+        admin = KafkaAdminClient(bootstrap_servers=topics.bootstrap)
+        admin.delete_topics([topics.name(INCIDENTS)])
+        admin.close()
+        eventually(output.read_text, lambda text: "no longer exists" in text)
+        create_topics(topics.bootstrap, topics.prefix)
+        eventually(output.read_text, lambda text: "exists again" in text)
+        eventually(lambda: list(last_records(topics)), equal_to(["rack-overheating|rack-1"]))
