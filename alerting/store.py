@@ -62,6 +62,7 @@ class Store:
     def __init__(self, path: Path, timing: NotificationTiming | None = None) -> None:
         self.path = path
         self._timing = timing or NotificationTiming()
+        self._last_now_ms = 1 << 62  # unknown: the clock may have been set back since the last run
         with ExitStack() as opened:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -226,6 +227,10 @@ class Store:
 
     def create_due_notices(self, now_ms: int, channels: Sequence[str] = ()) -> list[Notice]:
         """Create the due notices and queue them for the channels, in one transaction."""
+        if now_ms < self._last_now_ms:
+            with self.transaction():
+                repository.reschedule(self._db, now_ms, self._timing)
+        self._last_now_ms = now_ms
         due = self._db.execute(
             "SELECT 1 FROM site_schedule WHERE next_check_ms <= ?", (now_ms,)
         ).fetchone()

@@ -143,6 +143,18 @@ def _after_group_interval(
     return max(wanted_ms, last_notice_ms + timing.group_interval_ms)
 
 
+def reschedule(db: sqlite3.Connection, now_ms: int, timing: NotificationTiming) -> None:
+    """Check every site soon: the clock was set back, and the times of checks are too far ahead.
+
+    No site is checked before its wait or its interval is over. A check for which nothing is due
+    finds the right time of the next one.
+    """
+    latest_ms = now_ms + max(timing.group_wait_ms, timing.group_interval_ms)
+    db.execute(
+        "UPDATE site_schedule SET next_check_ms = ? WHERE next_check_ms > ?", (latest_ms, latest_ms)
+    )
+
+
 def create_due_notices(
     db: sqlite3.Connection, now_ms: int, timing: NotificationTiming, channels: Sequence[str]
 ) -> list[Notice]:

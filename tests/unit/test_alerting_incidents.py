@@ -388,6 +388,20 @@ def test_an_end_that_is_read_before_its_warning_resolves_it(
     assert sim.status() == "firing"
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_notice_is_not_delayed_when_the_clock_is_set_back(
+    sim: AlertingSimulation, restarts: bool
+) -> None:
+    sim.store.create_due_notices(sim.now_ms)
+    sim.alert()
+    sim.store.create_due_notices(sim.now_ms)
+    sim.now_ms -= 24 * HOUR
+    if restarts:
+        sim.restart()
+    assert sim.store.create_due_notices(sim.now_ms) == []
+    assert notified(sim.wait(5 * MINUTE)) == [["firing rack-1"]]
+
+
 def test_malformed_commands_are_counted_and_skipped(sim: AlertingSimulation) -> None:
     valid = msgspec.to_builtins(new_command(1, T0, "silence", "rack-1", until=to_text(T0 + HOUR)))
     without_end = {name: value for name, value in valid.items() if name != "until"}
