@@ -38,11 +38,15 @@ class Pipeline:
     def set_counts(self, counts: Mapping[str, int], now_ms: int) -> None:
         """Take how many records the topics ever got, to derive the rates.
 
-        A topic that was not counted before, or is not now, adds nothing to them.
+        A topic that was not counted before, or is not now, adds nothing to them. When the clock
+        steps back, nobody knows how long the interval was, and the earlier times lie ahead.
         """
-        if self._counted is not None:
+        if self._counted is not None and now_ms <= self._counted[0]:
+            self._into.clear()
+            self._out.clear()
+        elif self._counted is not None:
             before_ms, had = self._counted
-            seconds = max(1, now_ms - before_ms) / 1000
+            seconds = (now_ms - before_ms) / 1000
             arrived = {name: max(0, counts[name] - had[name]) for name in counts.keys() & had}
             for points, names in ((self._into, INPUTS), (self._out, OUTPUTS)):
                 records = sum(arrived[name] for name in arrived.keys() & names)

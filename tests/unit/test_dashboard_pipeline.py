@@ -51,6 +51,13 @@ def test_rates_follow_from_the_counts() -> None:
     assert {rate for _, rate in rates.out} == {3.0}
 
 
+def test_a_clock_that_steps_back_makes_no_absurd_rate() -> None:
+    pipeline = Pipeline()
+    for number, at_ms in enumerate((T0, T0 + 1000, T0 - 60_000, T0 - 59_000)):
+        pipeline.set_counts({"rack-readings": 500 * number}, at_ms)
+    assert pipeline.view(T0).rates.into == [(T0 - 59_000, 500.0)]
+
+
 def test_a_topic_that_is_not_counted_for_a_while_changes_no_rate() -> None:
     pipeline = Pipeline()
     others = {"ad-clicks": 5, "alerts": 9}
