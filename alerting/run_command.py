@@ -195,8 +195,7 @@ def _create_due_notices(store: Store, deliveries: DeliveryThreads, channels: lis
     deliveries.check()
     for notice in store.create_due_notices(now_ms(), channels):
         if channels:
-            text = printable(title(notice))
-            _report(f"Notice {notice.notice_id[:8]} to {', '.join(channels)}: {text}")
+            _report(f"Notice {notice.notice_id[:8]} to {', '.join(channels)}: {title(notice)}")
 
 
 @app.command("counts")
@@ -223,4 +222,5 @@ def _report_channels(channels: list[str], store: Store) -> None:
 
 
 def _report(message: str) -> None:
-    typer.echo(f"alerting: {message}", err=True)
+    # Ids and malformed values of records may hold control characters.
+    typer.echo(f"alerting: {printable(message)}", err=True)

@@ -1,9 +1,11 @@
-"""The JSON line and the terminal line of an alert."""
+"""The JSON line and the terminal line of an alert, and messages about malformed ones."""
 
 import msgspec
+import pytest
 
 from alerting.alert_log import json_line, terminal_line
 from alerting.decoding import NewAlert
+from alerting.run_command import _report
 from events.records import Alert
 from tests.builders import alert_value
 
@@ -40,3 +42,12 @@ def test_an_alert_cannot_send_control_characters_to_the_terminal() -> None:
     ).plain
     assert "\x1b" not in line and "\r" not in line and "\n" not in line and "\u202e" not in line
     assert "[bold]hot[/]" in line
+
+
+def test_a_malformed_value_cannot_send_control_characters_to_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _report("A record is not a valid alert (Invalid enum value '\x1b]0;owned\x07').")
+    assert capsys.readouterr().err == (
+        "alerting: A record is not a valid alert (Invalid enum value '\ufffd]0;owned\ufffd').\n"
+    )
