@@ -16,6 +16,9 @@ from events.cli import UserFacingError
 from events.records import Alert, Incident, Instant
 from events.times import to_text
 
+MAX_LIMIT = (1 << 63) - 1
+"""SQLite's largest integer."""
+
 
 class Silence(Struct, frozen=True):
     """A silence that has not ended."""
@@ -81,7 +84,7 @@ def list_incidents(
         f"WHERE {which} AND (? IS NULL OR rule = ?)"
         " AND (? IS NULL OR ? IN (subject, site_id))"
         " ORDER BY start_time DESC, incidents.rowid DESC LIMIT ?",
-        (rule, rule, subject, subject, limit),
+        (rule, rule, subject, subject, min(limit, MAX_LIMIT)),
     )
 
 

@@ -53,6 +53,13 @@ def test_an_argument_that_is_not_utf_8_is_wrong_usage(tmp_path: Path) -> None:
     assert run("alerting", "list", database).stdout == "No open incidents.\n"
 
 
+def test_a_limit_may_be_any_number(tmp_path: Path) -> None:
+    with Store(tmp_path / "db"):
+        pass
+    done = run("alerting", "history", f"--database={tmp_path / 'db'}", f"--limit={10**20}")
+    assert (done.stdout, done.stderr) == ("No such incidents.\n", "")
+
+
 def test_the_database_is_a_setting_that_the_option_overrides(tmp_path: Path) -> None:
     with Store(tmp_path / "db"):
         pass
