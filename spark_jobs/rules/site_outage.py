@@ -12,8 +12,9 @@ then report it rack by rack over several seconds. A repeated alert is recognised
 last 10,000 alerts of its site.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
@@ -154,15 +155,17 @@ class SiteOutageState(StatefulRule):
         if not rules:
             del self.rules_in_warning[alert.rack_id]
             self.warning_since.pop(alert.rack_id, None)
-        latest = max(self.warning_since.values(), default=0)
-        together = sum(latest - since <= self.within_us for since in self.warning_since.values())
-        if self.out:
-            changes = len(self.rules_in_warning) / self.rack_count <= self.share
-        else:
-            changes = together / self.rack_count > self.share
-        if changes:
-            self.out = not self.out
+        is_out = self._is_more_than_share(len(self.warning_since))
+        if is_out and not self.out:
+            # Any interval counts, not only the latest: the clock of one rack may be far ahead.
+            together = most_within(self.warning_since.values(), self.within_us)
+            is_out = self._is_more_than_share(together)
+        if is_out != self.out:
+            self.out = is_out
             yield self._decision(subject, alert)
+
+    def _is_more_than_share(self, number: int) -> bool:
+        return number / self.rack_count > self.share
 
     def _is_repeated(self, alert_id: str) -> bool:
         """Tell whether an alert was there before, and remember it."""
@@ -184,6 +187,13 @@ class SiteOutageState(StatefulRule):
             trigger_event_id=alert.alert_id,
             summary=f"Site {subject} is {'out' if self.out else 'back'}: {count}.",
         )
+
+
+def most_within(times: Collection[int], length: int) -> int:
+    """Return how many of the times at most lie in one interval of a length, both ends in."""
+    ordered = sorted(times)
+    counts = (bisect_right(ordered, start + length) - index for index, start in enumerate(ordered))
+    return max(counts, default=0)
 
 
 def in_order(alerts: list[RackAlert]) -> list[RackAlert]:

@@ -81,6 +81,17 @@ def test_the_minute_is_by_event_time_in_any_order_of_arrival() -> None:
     assert of([down(3, 90), down(1, 0), down(2, 20)]) == []
 
 
+def test_a_rack_whose_clock_is_wrong_hides_no_outage_of_the_others() -> None:
+    for wrong_s in (-31_536_000, 31_536_000):
+        alerts = [down(4, wrong_s), down(1, 0), down(2, 30), down(3, 60), up(3, 61)]
+        assert of(alerts) == [("WARNING", "error", "60")]
+
+
+def test_racks_that_went_down_last_are_not_the_only_ones_that_count() -> None:
+    assert of([down(1, 0), down(2, 50), down(4, 70), down(3, 20)]) == [("WARNING", "error", "20")]
+    assert of([down(1, 0), down(2, 50), down(4, 120), down(3, 20)]) == [("WARNING", "error", "20")]
+
+
 def test_a_rack_is_down_while_any_of_its_rules_warns() -> None:
     alerts = [
         down(1, 0),

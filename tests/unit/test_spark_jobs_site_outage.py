@@ -4,18 +4,24 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from events.rules import Rules
+from events.rules import Rules, SiteOutage
+from events.times import to_text
+from producer.expected.oracles.site_outage import processing_order, site_outage_alerts
 from spark_jobs.rules.framework.stateful_rule import RuleProcessor
 from spark_jobs.rules.site_outage import (
     GRACE_MS,
     REMEMBERED_ALERTS,
     SiteOutageState,
     SiteRules,
+    most_within,
 )
 from tests.builders import T0, rack
+from tests.unit.summaries import summarize
 
 FOUR = range(4)
 COMPLETE_MS = (T0 // 1000 + 1) * 1000 + GRACE_MS
@@ -50,6 +56,7 @@ def alert(
     *,
     append_ms: int = T0,
     warning: bool = True,
+    event_s: int = 0,
     by_wall_clock: bool = False,
 ) -> Row:
     fields: dict[str, Any] = {
@@ -61,7 +68,7 @@ def alert(
         "rule": "rack-overheating",
         "rack_id": name(number),
         "warning": warning,
-        "event_time": T0 * 1000,
+        "event_time": (T0 + 1000 * event_s) * 1000,
         "by_wall_clock": by_wall_clock,
     }
     return Row(**fields)
@@ -97,6 +104,64 @@ def test_the_sentences_say_how_many_racks_are_in_warning() -> None:
         "Site site-a is out: 2 of its 3 racks are in WARNING.",
         "Site site-a is back: 1 of its 3 racks is in WARNING.",
     ]
+
+
+def test_a_rack_whose_clock_is_far_ahead_hides_no_outage_of_the_others() -> None:
+    ahead = alert("ahead", 3, append_ms=T0 - 1000, event_s=31_536_000)
+    others = [alert(f"alert-{number}", number, event_s=30 * number) for number in range(3)]
+    assert states(SiteOutageState(), ahead, *others) == ["WARNING"]
+
+
+def test_the_largest_number_of_times_within_a_length_includes_both_ends() -> None:
+    assert most_within([], 10) == 0
+    assert most_within([100, 0, 11, 90, 10], 10) == 2
+    assert most_within([100, 0, 11, 90, 10, 5], 10) == 3
+
+
+ALERTS = st.tuples(
+    st.integers(0, 4),
+    st.sampled_from(["rack-overheating", "weak-signal"]),
+    st.sampled_from([True, True, False]),
+    st.sampled_from([0, 10, 30, 60, 90, 10**8]),
+    st.integers(0, 2),
+)
+"""A rack, a rule, whether it warns, and the seconds of event time and of append time."""
+
+
+@given(
+    st.lists(ALERTS, min_size=3, max_size=30),
+    st.sampled_from([0.0, 0.2, 0.4, 0.5]),
+    st.sampled_from([30, 60]),
+)
+def test_the_state_gives_the_alerts_of_the_oracle(
+    changes: list[tuple[int, str, bool, int, int]], share: float, within_s: float
+) -> None:
+    rule, racks = SiteOutage(share=share, within_s=within_s), [rack(name(n)) for n in range(5)]
+    changes.sort(key=lambda change: change[-1])
+    topic, site = [], SiteOutageState()
+    for at, (number, by_rule, warning, event_s, append_s) in enumerate(changes):
+        append_ms = T0 + 1000 * append_s
+        row = alert(f"{at}", number, append_ms=append_ms, warning=warning, event_s=event_s)
+        row = Row(**row.asDict() | {"rule": by_rule, "offset": at})
+        site.configure(row, SiteRules.of_inventory(Rules((rule,)), racks))
+        assert not list(site.on_row("site-a", row))
+        record = {
+            "alert_id": f"{at}",
+            "rule": by_rule,
+            "subject": name(number),
+            "state": "WARNING" if warning else "NORMAL",
+            "event_time": to_text(T0 + 1000 * event_s),
+        }
+        topic.append((record, append_ms))
+    found = [
+        (
+            "WARNING" if each.severity else "NORMAL",
+            each.severity or "info",
+            f"{(each.event_time // 1000 - T0) / 1000:g}",
+        )
+        for each in site.on_batch_end("site-a")
+    ]
+    assert found == summarize(site_outage_alerts(processing_order(topic), racks, rule))
 
 
 def test_recognising_a_repeat_takes_no_search_through_all_alerts() -> None:

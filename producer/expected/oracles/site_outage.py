@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Any
 
 from events.records import InventoryRack
@@ -35,9 +36,9 @@ def site_outage_alerts(
         site_id = site_of[rack_id]
         racks = [one for one, site in site_of.items() if site == site_id]
         down_ms = [since_ms[one] for one in racks if one in since_ms]
-        together = [ms for ms in down_ms if max(down_ms) - ms <= milliseconds(rule.within_s)]
+        together = _down_together(down_ms, milliseconds(rule.within_s))
         state = ""
-        if site_id not in out and len(together) / len(racks) > rule.share:
+        if site_id not in out and together / len(racks) > rule.share:
             out.add(site_id)
             state = "WARNING"
         elif site_id in out and len(down_ms) / len(racks) <= rule.share:
@@ -50,6 +51,15 @@ def site_outage_alerts(
                 alert(rule.name, site_id, site_id, state, severity, event_time, trigger_event_id)
             )
     return rows
+
+
+def _down_together(down_ms: Iterable[int], within_ms: int) -> int:
+    """Return how many racks at most went down within a time.
+
+    Each rack counts from when it went down until that time after it, both ends in.
+    """
+    steps = [step for ms in down_ms for step in ((ms, 0, 1), (ms + within_ms, 1, -1))]
+    return max(accumulate(change for *_, change in sorted(steps)), default=0)
 
 
 def processing_order(records: Iterable[tuple[Mapping[str, Any], int]]) -> list[Mapping[str, Any]]:
