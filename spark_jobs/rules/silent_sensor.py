@@ -11,7 +11,8 @@ a replay, gives the same alerts. With available-now the latest append time of th
 clock.
 
 Limitations: a record may count as missing when the machine stalls for 250 ms between asking the
-broker for its latest offsets and reading the clock.
+broker for its latest offsets and reading the clock, or when the driver's clock is that much ahead
+of the broker's.
 """
 
 from collections.abc import Iterator
