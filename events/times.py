@@ -16,6 +16,7 @@ _UNITS_MS = {
     "minute": 60_000,
     "hour": 3_600_000,
     "day": 86_400_000,
+    "week": 7 * 86_400_000,
 }
 
 
@@ -54,8 +55,17 @@ def to_interval(duration: timedelta) -> str:
 
 
 def interval_ms(text: str) -> int:
-    """Return a Spark interval such as `10 minutes` in ms; raise `ValueError` for another form."""
-    found = re.fullmatch(r"\s*(\d+)\s+([a-z]+?)s?\s*", text)
-    if found is None or found.group(2) not in _UNITS_MS:
+    """Return a Spark interval such as `10 minutes` in ms; raise `ValueError` for another form.
+
+    An interval may have several parts, as `1 hour 30 minutes` has.
+    """
+    words = text.lower().split()
+    counts, units = words[::2], [unit.removesuffix("s") for unit in words[1::2]]
+    if (
+        not units
+        or len(counts) != len(units)
+        or not all(re.fullmatch("[0-9]+", count) for count in counts)
+        or not _UNITS_MS.keys() >= set(units)
+    ):
         raise ValueError(f"{text!r} is not of the form '10 minutes'")
-    return int(found.group(1)) * _UNITS_MS[found.group(2)]
+    return sum(int(count) * _UNITS_MS[unit] for count, unit in zip(counts, units, strict=True))

@@ -19,13 +19,16 @@ from typing import Annotated
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from events.cli import UserFacingError
 from events.constants import SESSION_GAP, WATERMARK
-from events.times import to_interval
+from events.times import interval_ms, to_interval
 from events.topics import USER_ACTIONS, USER_SESSIONS
 from events.triggers import Trigger
 from spark_jobs.runtime.job import Job, Plan
 from spark_jobs.runtime.kafka_io import to_record
 from spark_jobs.runtime.options import JobOptions, Pairs
+
+LONGEST_GAP = "1000 days"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,16 @@ class Options(JobOptions):
         Pairs, "Another gap for a device, such as phone='10 minutes'; may be repeated."
     ] = ()
     watermark: Annotated[str, "How late an action may be and still count."] = to_interval(WATERMARK)
+
+    def __post_init__(self) -> None:
+        """Raise `UserFacingError` for a gap with which Spark would drop actions silently."""
+        own = [(f"--device-gap {device}=", gap) for device, gap in self.device_gap]
+        for before, gap in [("--gap ", self.gap), *own]:
+            if not _is_gap(gap):
+                raise UserFacingError(
+                    f"{before}{gap}: a gap is a time above 0 such as 10 minutes, and at most "
+                    f"{LONGEST_GAP}."
+                )
 
 
 def user_sessions(
@@ -66,6 +79,13 @@ def user_sessions(
         "action_count",
         "amount_total",
     )
+
+
+def _is_gap(text: str) -> bool:
+    try:
+        return 0 < interval_ms(text) <= interval_ms(LONGEST_GAP)
+    except ValueError:
+        return False
 
 
 def _gap(gap: str, device_gaps: Sequence[tuple[str, str]]) -> Column | str:

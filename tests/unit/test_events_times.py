@@ -80,9 +80,11 @@ def test_an_interval_is_read_in_milliseconds_and_another_form_is_refused() -> No
         "3 hours": 3 * 3_600_000,
         "2 days": 48 * 3_600_000,
         "1500 milliseconds": 1500,
+        "1 Week": 7 * 24 * 3_600_000,
+        "1 hour 30 minutes": 90 * 60_000,
     }
     assert [interval_ms(text) for text in intervals] == list(intervals.values())
-    for text in ("", "ten minutes", "10", "10 fortnights"):
+    for text in ("", "ten minutes", "10", "10 fortnights", "-5 minutes", "1 hour 30"):
         with pytest.raises(ValueError, match=f"^{text!r} is not of the form '10 minutes'$"):
             interval_ms(text)
 

@@ -142,6 +142,14 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
         ),
         (["deduplicate", "--topic=alerts"], "--topic 'alerts' is not known to deduplicate: choose"),
         (["user_sessions", "--device-gap=phone"], "--device-gap 'phone' is not of the form key="),
+        (["user_sessions", "--gap=0 seconds"], "--gap 0 seconds: a gap is a time above 0 such as"),
+        (["user_sessions", "--gap=-5 minutes"], "--gap -5 minutes: a gap is a time above 0 such"),
+        (["user_sessions", "--gap=90s"], "--gap 90s: a gap is a time above 0 such as 10 minutes"),
+        (["user_sessions", "--gap=1001 days"], "--gap 1001 days: a gap is a time above 0 such as"),
+        (
+            ["user_sessions", "--device-gap=tv=1 hour 30 minutes", "--device-gap=phone=soon"],
+            "--device-gap phone=soon: a gap is a time above 0 such as 10 minutes, and at most 1000",
+        ),
         (["ad_attribution", "--first-only", "--join=full"], "--first-only works with --join inner"),
         (["overheating", "--batch-seconds=inf"], "--batch-seconds inf is not a number of seconds"),
         (
