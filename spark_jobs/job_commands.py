@@ -59,6 +59,9 @@ STATE_PARTITIONS = _defaults(
 MICRO_BATCH_SECONDS = _defaults(
     "batch_seconds", Trigger.MICRO_BATCH, lambda job: job.micro_batch_interval.total_seconds()
 )
+READING_ALL = listed(
+    job.name for job in JOBS.values() if any(plan.reads_all for plan in job.plans.values())
+)
 OWN_INTERVALS = listed(job.name for job in JOBS.values() if job.interval_option)
 
 
@@ -155,7 +158,12 @@ def run(
         ),
     ] = None,
     records_per_batch: Annotated[
-        int, typer.Option(min=1, help="The most records that one micro-batch reads of a topic.")
+        int,
+        typer.Option(
+            min=1,
+            help=f"The most records that one micro-batch reads of a topic. {READING_ALL} have no "
+            "limit.",
+        ),
     ] = 1_000_000,
     read_tasks: Annotated[
         int | None,
@@ -273,6 +281,11 @@ def run(
                 f"{one.job.name} runs in micro-batches because of {one.job.not_real_time_because}: "
                 f"expect its alerts after {least_s:g} to {longest_s:g} s instead of milliseconds."
             )
+    # A job without a plan for its trigger is refused later.
+    plans = {one.job.name: one.job.plans.get(one.trigger) for one in configured}
+    unlimited = [name for name, plan in plans.items() if plan and plan.reads_all]
+    if unlimited and "records_per_batch" in given_common_options(ctx):
+        log(f"--records-per-batch does not limit {listed(unlimited)}: their batches read all.")
     if no_dead_letters:
         raise typer.Exit(runner.run(configured, config, options, log))
     with with_dead_letters(configured, checkpoint_root, config.topic_prefix, log) as jobs_to_run:

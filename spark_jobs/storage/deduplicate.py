@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 
 from pyspark.sql import DataFrame
 
+from events.cli import UserFacingError
 from events.constants import WATERMARK
 from events.times import to_interval
 from events.topics import (
@@ -50,6 +51,14 @@ class Options(JobOptions):
     watermark: Annotated[str, "How late an event may be and still count, where state expires."] = (
         to_interval(WATERMARK)
     )
+
+    def __post_init__(self) -> None:
+        """Raise `UserFacingError` for a watermark that would have no effect."""
+        if self.state_retention == "unbounded" and self.watermark != to_interval(WATERMARK):
+            raise UserFacingError(
+                "--watermark has no effect on deduplicate with --state-retention unbounded: leave "
+                "it out, or choose --state-retention ttl."
+            )
 
 
 def distinct_events(events: DataFrame, watermark: str | None) -> DataFrame:

@@ -161,6 +161,10 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
             ["overheating", "--checkpoint-root=file:///data"],
             "--checkpoint-root file:///data: name a local folder by its path, without file:.",
         ),
+        (
+            ["deduplicate", "--state-retention=unbounded", "--watermark=1 hour"],
+            "--watermark has no effect on deduplicate with --state-retention unbounded: leave it",
+        ),
         (["heat_death"], "there is no job 'heat_death': choose from rack_temperature, overheating"),
         (["overheating", "--rules=rules.yaml"], "--rules is checked against the inventory: add"),
         ([], "name the jobs to run (`list` shows them), or add --all-real-time or --all-micro-"),
@@ -248,6 +252,7 @@ def test_a_common_option_that_no_named_job_uses_is_refused(arguments: str, sente
         "archive dead_letters --restarts=0",
         "overheating user_totals --records-per-batch=1000",
         "overheating user_totals --read-tasks=1",
+        "deduplicate --state-retention=unbounded",
         "user_totals --trigger=available-now --state-partitions=2",
         # The flags stand for different jobs as a deployment changes.
         "--all-real-time --rules-batch-seconds=2 --batch-seconds=5",
@@ -396,6 +401,21 @@ rules:
         Trigger.MICRO_BATCH,
         Trigger.AVAILABLE_NOW,
     ]
+
+
+def test_a_limit_of_records_says_which_jobs_it_does_not_limit(
+    started: Started, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inventory = rules_file(tmp_path, "rules: []")[0]
+    call("silent_sensor", "user_totals", inventory)
+    call("user_totals", "--records-per-batch=1000")
+    assert capsys.readouterr().err == ""
+    call("silent_sensor", "user_totals", "site_outage", "--records-per-batch=1000", inventory)
+    assert capsys.readouterr().err == (
+        "--records-per-batch does not limit silent_sensor and site_outage: their batches read "
+        "all.\n"
+    )
+    assert len(started) == 3
 
 
 def test_dead_letters_are_added_last_unless_they_are_refused_or_named(started: Started) -> None:
