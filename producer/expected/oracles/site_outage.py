@@ -46,7 +46,7 @@ def site_outage_alerts(
             state = "NORMAL"
         if state:
             event_time, trigger_event_id = record["event_time"], record["alert_id"]
-            severity = rule.severity_of(None)
+            severity = rule.severity or "error"
             rows.append(
                 alert(rule.name, site_id, site_id, state, severity, event_time, trigger_event_id)
             )
