@@ -1,5 +1,6 @@
 """Rules in buckets of racks, on Spark's tester: order of rows, state, timers, known racks."""
 
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
@@ -23,8 +24,10 @@ from spark_jobs.rules.framework.bucketed_readings import (
     to_bucket_batches,
 )
 from spark_jobs.rules.framework.bucketed_rule import (
+    ROWS_PER_SLICE,
     BucketProcessor,
     inventory_by_bucket,
+    rows_by_rack,
 )
 from spark_jobs.rules.framework.rack_metadata import RackMetadata
 from spark_jobs.rules.framework.stateful_rule import Decision, StatefulRule
@@ -165,6 +168,35 @@ def test_a_rule_in_buckets_gives_the_alerts_of_the_oracle() -> None:
 
 def trigger_of(row: dict[str, Any]) -> str:
     return str(row["evidence"][-1]["event_id"])
+
+
+def test_a_backlog_is_taken_in_order_and_only_a_part_is_in_memory_as_python_objects() -> None:
+    count = 6 * ROWS_PER_SLICE + 1
+    first = at(0, A)
+    offsets = Random(5).sample(range(count), count)
+    columns = {name: [first[name]] * count for name in SCHEMA.names}
+    columns["rack_id"] = [RACKS[offset % 5] for offset in offsets]
+    columns["event_id"] = [f"{offset:032x}" for offset in offsets]
+    backlog = pa.table(columns | {"offset": offsets}, SCHEMA)
+    del columns
+    found = dict.fromkeys(RACKS[:5], 0)
+    tracemalloc.start()
+    try:
+        for rack_id, rows in rows_by_rack(backlog):
+            last = -1
+            for row in rows:
+                assert (row.rack_id, row.event_id) == (rack_id, f"{row.offset:032x}")
+                assert row.offset > last
+                last = row.offset
+                found[rack_id] += 1
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == {
+        rack_id: sum(offset % 5 == number for offset in range(count))
+        for number, rack_id in enumerate(found)
+    }
+    assert peak / count < 200
 
 
 def test_a_bucket_has_one_timer_at_its_earliest_rack() -> None:

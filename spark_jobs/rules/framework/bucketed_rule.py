@@ -8,7 +8,7 @@ due, and copies the others as they are.
 
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import msgspec
@@ -45,6 +45,8 @@ from spark_jobs.rules.framework.stateful_rule import (
 )
 from spark_jobs.runtime.options import RuleOptions
 
+ROWS_PER_SLICE = 10_000
+"""How many readings exist as Python objects at a time."""
 _US_PER_UNIT = {"event_time": 1, "append_ms": 1000}
 # A StructType instead of DDL text: the worker that opens the state has no JVM to parse text with.
 _STATE = T.StructType().add("racks", T.BinaryType()).add("timer_ms", T.LongType())
@@ -243,7 +245,15 @@ def rows_by_rack(readings: pa.Table) -> Iterator[tuple[str, Iterator[Any]]]:
     order = np.lexsort([*(readings[name] for name in reversed(POSITION)), number])
     ordered = readings.take(order)
     row_type = namedtuple("ReadingRow", readings.column_names)  # type: ignore[misc] # its fields vary
-    rows = map(row_type._make, zip(*(column.to_pylist() for column in ordered), strict=True))
+    # As Python objects a reading takes several times the memory, so few are there at a time: with
+    # a plan that reads all, the batch holds the whole backlog.
+    slices = (
+        ordered.slice(start, ROWS_PER_SLICE) for start in range(0, len(ordered), ROWS_PER_SLICE)
+    )
+    rows = chain.from_iterable(
+        map(row_type._make, zip(*(column.to_pylist() for column in part), strict=True))
+        for part in slices
+    )
     starts = np.flatnonzero(np.diff(number[order], prepend=-1)).tolist()
     for start, end in pairwise([*starts, len(order)]):
         yield racks.dictionary[number[order[start]]].as_py(), islice(rows, end - start)
