@@ -7,7 +7,7 @@ the machine over time do not fall on one of them.
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -23,7 +23,7 @@ from producer.pacing.shape import AnyShape
 from producer.streams.stream_set import STREAM_PLANS, Stream
 from producer.world.racks import MAX_RACKS
 from spark_jobs.registry import JOBS
-from spark_jobs.runtime.options import options_of
+from spark_jobs.run_options import options_from_words
 
 Trigger = Literal["real-time", "micro-batch"]
 Engine = Literal["spark", "kafka-streams", "flink", "quix", "bytewax"]
@@ -213,12 +213,7 @@ class PointSettings(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tru
 
     def topics_read(self, name: str) -> tuple[Topic, ...]:
         """Return the topics that a job reads with this point's options."""
-        job = JOBS[name]
-        fields = {option.flag: option.field for option in options_of(job.options)}
-        given = (text.partition("=") for text in self.options)
-        return job.topics_read(
-            job.options(**{fields[flag]: value for flag, _, value in given if flag in fields})
-        )
+        return JOBS[name].topics_read(options_from_words(JOBS[name], self.options))
 
     @property
     def topics_unread(self) -> list[Topic]:
@@ -439,7 +434,7 @@ def _problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
                 interval_ms(value)
             except ValueError:
                 yield "options", f"{text!r} is not of the form {name}=10 minutes"
-        if text.startswith(PER_BATCH) and not value.isdecimal():
+        if text.startswith(PER_BATCH) and not (value.isdecimal() and int(value)):
             yield "options", f"{text!r} is not of the form {PER_BATCH}10000"
     try:
         check_together(settings.faults, settings.streams)
@@ -451,16 +446,11 @@ def _job_problems(settings: PointSettings) -> Iterator[tuple[str, str]]:
     for i, name in enumerate(settings.jobs):
         if name not in JOBS:
             yield f"jobs[{i}]", f"unknown job {name!r}; the jobs are {', '.join(JOBS)}"
-    choices = {
-        option.flag: get_args(option.type)
-        for name in settings.jobs
-        for option in options_of(JOBS[name].options)
-        if get_origin(option.type) is Literal
-    }
-    for text in settings.options:
-        flag, _, value = text.partition("=")
-        if flag in choices and value not in choices[flag]:
-            yield "options", f"{text!r} is not {flag}= with {' or '.join(choices[flag])}"
+    for name in settings.jobs:
+        try:
+            options_from_words(JOBS[name], settings.options)
+        except UserFacingError as error:
+            yield "options", str(error).rstrip(".")
     for i, name in enumerate(settings.jobs):
         if settings.engine == "spark" and settings.trigger not in JOBS[name].plans:
             yield "trigger", f"{name} does not support {settings.trigger}"

@@ -285,7 +285,10 @@ def run(
     plans = {one.job.name: one.job.plans.get(one.trigger) for one in configured}
     unlimited = [name for name, plan in plans.items() if plan and plan.reads_all]
     if unlimited and "records_per_batch" in given_common_options(ctx):
-        log(f"--records-per-batch does not limit {listed(unlimited)}: their batches read all.")
+        log(
+            f"--records-per-batch does not limit {listed(unlimited)}: "
+            "each of their batches reads all there is."
+        )
     if no_dead_letters:
         raise typer.Exit(runner.run(configured, config, options, log))
     with with_dead_letters(configured, checkpoint_root, config.topic_prefix, log) as jobs_to_run:

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, make_dataclass
 from typing import Any, Literal, get_args, get_origin
@@ -134,16 +134,26 @@ def configure(
     """Return the jobs, each with its options and its trigger (None: its default).
 
     `values` are the jobs' options by field, as text; `common` has the inventory and the rules.
-    Raises `UserFacingError` for a value that is wrong, for an option that no job here has, and,
-    when `flags` stand for the jobs, for an option that says what a job computes.
+    Raises `UserFacingError` for a value that is wrong, for an option that no job here has or that
+    has no effect on those that have it, and, when `flags` stand for the jobs, for an option that
+    says what a job computes.
     """
     owners = options_by_field(JOBS.values())
     for name in values:
         _require_owner([job for job, _ in owners[name]], owners[name][0][1], jobs, flags)
-    return [
-        ConfiguredJob(job, _options(job, values, common), trigger or job.default_trigger)
-        for job in jobs
-    ]
+    options = {job.name: _options(job, values, common) for job in jobs}
+    for name in values:
+        _require_effect(
+            name, {job.name: options[job.name] for job, _ in owners[name] if job in jobs}
+        )
+    return [ConfiguredJob(job, options[job.name], trigger or job.default_trigger) for job in jobs]
+
+
+def _require_effect(name: str, options: Mapping[str, JobOptions]) -> None:
+    because = {job: own.without_effect.get(name) for job, own in options.items()}
+    if all(because.values()):
+        job, other = next(iter(because.items()))
+        raise UserFacingError(f"{flag_of(name)} has no effect on {job} with {other}: leave it out.")
 
 
 def _require_owner(
@@ -165,18 +175,37 @@ def _belongs_elsewhere(flag: str, owners: Sequence[Job]) -> str:
     return f"{flag} belongs to {names}, {which} among the jobs named."
 
 
+def options_from_words(job: Job, words: Iterable[str]) -> JobOptions:
+    """Return a job's options from words such as `--gap=5 minutes`, without those of other jobs.
+
+    Raises `UserFacingError` for a value that is wrong.
+    """
+    own = {option.flag: option for option in options_of(job.options)}
+    values: dict[str, Any] = {}
+    for flag, has_value, value in (word.partition("=") for word in words):
+        if option := own.get(flag):
+            before = values.get(option.field, [])
+            one = True if option.type is bool and not has_value else value
+            values[option.field] = [*before, one] if option.type == Pairs else one
+    return job.options(**_converted(job, values))
+
+
 def _options(job: Job, values: dict[str, Any], common: dict[str, Any]) -> JobOptions:
-    own = {
-        option.field: _converted(job, option, values[option.field])
-        for option in options_of(job.options)
-        if option.field in values
-    }
+    own = _converted(job, values)
     if issubclass(job.options, RuleOptions):
         own |= {one.name: common[one.name] for one in fields(RuleOptions)}
     return job.options(**own)
 
 
-def _converted(job: Job, option: Option, value: Any) -> Any:
+def _converted(job: Job, values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        option.field: _value(job, option, values[option.field])
+        for option in options_of(job.options)
+        if option.field in values
+    }
+
+
+def _value(job: Job, option: Option, value: Any) -> Any:
     if option.type == Pairs:
         return pairs(option.flag, value)
     if get_origin(option.type) is Literal and value not in get_args(option.type):

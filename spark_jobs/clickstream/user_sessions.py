@@ -49,8 +49,8 @@ class Options(JobOptions):
         for before, gap in [("--gap ", self.gap), *own]:
             if not _is_gap(gap):
                 raise UserFacingError(
-                    f"{before}{gap}: a gap is a time above 0 such as 10 minutes, and at most "
-                    f"{LONGEST_GAP}."
+                    f"{before}{gap}: write a gap as 10 minutes or 1 hour 30 minutes, above 0 and "
+                    f"at most {LONGEST_GAP}."
                 )
 
 

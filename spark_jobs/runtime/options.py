@@ -1,6 +1,6 @@
 """Options of jobs: a typed class beside each job, whose fields the command line reads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, get_type_hints
 
@@ -25,6 +25,11 @@ class JobOptions:
     A field annotated with a help text is an option of the command line: `Annotated[str, "…"]`.
     Durations are Spark's intervals, such as `10 minutes`.
     """
+
+    @property
+    def without_effect(self) -> Mapping[str, str]:
+        """The fields that do nothing because of another option, each with that option."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

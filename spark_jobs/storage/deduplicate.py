@@ -13,12 +13,12 @@ a thousand events per second, all of which each new event is looked up in.
 Limitations: Kafka's sink is at-least-once, so a crash may write the records of one batch again.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pyspark.sql import DataFrame
 
-from events.cli import UserFacingError
 from events.constants import WATERMARK
 from events.times import to_interval
 from events.topics import (
@@ -52,13 +52,12 @@ class Options(JobOptions):
         to_interval(WATERMARK)
     )
 
-    def __post_init__(self) -> None:
-        """Raise `UserFacingError` for a watermark that would have no effect."""
-        if self.state_retention == "unbounded" and self.watermark != to_interval(WATERMARK):
-            raise UserFacingError(
-                "--watermark has no effect on deduplicate with --state-retention unbounded: leave "
-                "it out, or choose --state-retention ttl."
-            )
+    @property
+    def without_effect(self) -> Mapping[str, str]:
+        """Without expiry there is no watermark."""
+        if self.state_retention == "unbounded":
+            return {"watermark": "--state-retention unbounded"}
+        return {}
 
 
 def distinct_events(events: DataFrame, watermark: str | None) -> DataFrame:

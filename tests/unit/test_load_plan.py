@@ -22,6 +22,7 @@ from loadtest.short import shortened
 from producer.faults import Late, Silence
 from producer.pacing.shape import SingleBurst
 from producer.scenario import load_scenario
+from spark_jobs.registry import JOBS
 from spark_jobs.runtime.job import COMMON_OPTIONS
 from tests.support import ROOT, run
 
@@ -194,16 +195,24 @@ MISTAKES = [
     ),
     (
         "trigger: micro-batch\njobs: [deduplicate]\noptions: [--topic=nope]\n",
-        "line 3 of the load plan {} (options): '--topic=nope' is not --topic= with user-actions ",
+        "line 3 of the load plan {} (options): --topic 'nope' is not known to deduplicate: ",
     ),
     (
         "jobs: [deduplicate]\ntrigger: micro-batch\nvariants:\n"
         "  - {name: a, options: [--topic, ad-clicks]}\n",
-        "line 4 of the load plan {} (variants[0].options): '--topic' is not --topic= with ",
+        "line 4 of the load plan {} (variants[0].options): --topic '' is not known to ",
     ),
     (
         "jobs: [overheating]\ntrigger: micro-batch\noptions: [--records-per-batch=abc]\n",
         "(options): '--records-per-batch=abc' is not of the form --records-per-batch=10000.",
+    ),
+    (
+        "jobs: [overheating]\ntrigger: micro-batch\noptions: [--records-per-batch=0]\n",
+        "(options): '--records-per-batch=0' is not of the form --records-per-batch=10000.",
+    ),
+    (
+        "jobs: [user_sessions]\ntrigger: micro-batch\noptions: [--device-gap=phone=0 seconds]\n",
+        "line 3 of the load plan {} (options): --device-gap phone=0 seconds: write a gap as ",
     ),
     ("jobs: [overheating\n", "the load plan {} is not YAML"),
 ]
@@ -362,6 +371,16 @@ def test_a_job_that_reads_other_jobs_output_is_refused(tmp_path: Path) -> None:
         UserFacingError, match=r"line 3 .*\(jobs\[0\]\): site_outage reads other jobs' output"
     ):
         load_plan(path)
+
+
+def test_a_job_may_have_pairs_and_flags_as_options(tmp_path: Path) -> None:
+    text = "jobs: [{}]\ntrigger: micro-batch\noptions: [{}]\n"
+    for job, options in {
+        "user_sessions": "--device-gap=phone=10 minutes, --device-gap=tv=1 hour 30 minutes",
+        "ad_attribution": "--first-only, --join=inner",
+    }.items():
+        plan = load_plan(written(tmp_path, text.format(job, options)))
+        assert plan.topics_read(job) == JOBS[job].sources
 
 
 def test_a_job_with_a_query_for_each_topic_is_measured_by_those_of_its_topics(

@@ -142,13 +142,13 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
         ),
         (["deduplicate", "--topic=alerts"], "--topic 'alerts' is not known to deduplicate: choose"),
         (["user_sessions", "--device-gap=phone"], "--device-gap 'phone' is not of the form key="),
-        (["user_sessions", "--gap=0 seconds"], "--gap 0 seconds: a gap is a time above 0 such as"),
-        (["user_sessions", "--gap=-5 minutes"], "--gap -5 minutes: a gap is a time above 0 such"),
-        (["user_sessions", "--gap=90s"], "--gap 90s: a gap is a time above 0 such as 10 minutes"),
-        (["user_sessions", "--gap=1001 days"], "--gap 1001 days: a gap is a time above 0 such as"),
+        (["user_sessions", "--gap=0 seconds"], "--gap 0 seconds: write a gap as 10 minutes or 1"),
+        (["user_sessions", "--gap=-5 minutes"], "--gap -5 minutes: write a gap as 10 minutes or"),
+        (["user_sessions", "--gap=90s"], "--gap 90s: write a gap as 10 minutes or 1 hour 30"),
+        (["user_sessions", "--gap=1001 days"], "--gap 1001 days: write a gap as 10 minutes or 1"),
         (
             ["user_sessions", "--device-gap=tv=1 hour 30 minutes", "--device-gap=phone=soon"],
-            "--device-gap phone=soon: a gap is a time above 0 such as 10 minutes, and at most 1000",
+            "--device-gap phone=soon: write a gap as 10 minutes or 1 hour 30 minutes, above 0",
         ),
         (["ad_attribution", "--first-only", "--join=full"], "--first-only works with --join inner"),
         (["overheating", "--batch-seconds=inf"], "--batch-seconds inf is not a number of seconds"),
@@ -162,7 +162,7 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
             "--checkpoint-root file:///data: name a local folder by its path, without file:.",
         ),
         (
-            ["deduplicate", "--state-retention=unbounded", "--watermark=1 hour"],
+            ["deduplicate", "--state-retention=unbounded", "--watermark=10 minutes"],
             "--watermark has no effect on deduplicate with --state-retention unbounded: leave it",
         ),
         (["heat_death"], "there is no job 'heat_death': choose from rack_temperature, overheating"),
@@ -253,6 +253,7 @@ def test_a_common_option_that_no_named_job_uses_is_refused(arguments: str, sente
         "overheating user_totals --records-per-batch=1000",
         "overheating user_totals --read-tasks=1",
         "deduplicate --state-retention=unbounded",
+        "user_sessions deduplicate --state-retention=unbounded --watermark=1_hour",
         "user_totals --trigger=available-now --state-partitions=2",
         # The flags stand for different jobs as a deployment changes.
         "--all-real-time --rules-batch-seconds=2 --batch-seconds=5",
@@ -412,8 +413,8 @@ def test_a_limit_of_records_says_which_jobs_it_does_not_limit(
     assert capsys.readouterr().err == ""
     call("silent_sensor", "user_totals", "site_outage", "--records-per-batch=1000", inventory)
     assert capsys.readouterr().err == (
-        "--records-per-batch does not limit silent_sensor and site_outage: their batches read "
-        "all.\n"
+        "--records-per-batch does not limit silent_sensor and site_outage: each of their "
+        "batches reads all there is.\n"
     )
     assert len(started) == 3
 
