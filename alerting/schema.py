@@ -122,6 +122,7 @@ CREATE TABLE IF NOT EXISTS unmatched_ends ( -- the last NORMAL alert that found 
     subject TEXT NOT NULL,
     partition INTEGER NOT NULL,
     append_ms INTEGER NOT NULL,
+    event_time TEXT NOT NULL,
     PRIMARY KEY (rule, subject)
 ) STRICT;
 """

@@ -21,6 +21,7 @@ from alerting.decoding import (
     decode_command,
 )
 from alerting.incidents import repository
+from alerting.incidents.notification_policy import NEVER_MS
 from alerting.incidents.state import NotificationTiming, RecordPosition
 from alerting.notifications import outbox
 from alerting.notifications.notice import Notice
@@ -62,7 +63,7 @@ class Store:
     def __init__(self, path: Path, timing: NotificationTiming | None = None) -> None:
         self.path = path
         self._timing = timing or NotificationTiming()
-        self._last_now_ms = 1 << 62  # unknown: the clock may have been set back since the last run
+        self._last_now_ms = NEVER_MS  # the clock may have been set back since the last run
         with ExitStack() as opened:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)

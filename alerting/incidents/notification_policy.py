@@ -49,6 +49,8 @@ def decide(
     timing: NotificationTiming,
 ) -> SiteDecision:
     """Decide which notice a site gets now."""
+    stored = [incident for incident, _ in incidents]
+    incidents = [(_until(now_ms, incident), suppression) for incident, suppression in incidents]
     kinds = [
         _notice_kind(incident, suppression, now_ms, timing) for incident, suppression in incidents
     ]
@@ -80,10 +82,26 @@ def decide(
         _new_notice(site_id, items, after, now_ms) if items else None,
         [
             incident
-            for incident, (before, _) in zip(after, incidents, strict=True)
+            for incident, before in zip(after, stored, strict=True)
             if incident is not before
         ],
         min(check_times_ms, default=None),
+    )
+
+
+def _until(now_ms: int, incident: IncidentState) -> IncidentState:
+    """Return an incident without times that lie ahead, as after the clock was set back.
+
+    Its changes keep their distances, which decide whether it flaps.
+    """
+    last, changes_ms = incident.last_notification, incident.change_times_ms
+    ahead_ms = max((last.time_ms if last else 0, *changes_ms)) - now_ms
+    if ahead_ms <= 0:
+        return incident
+    return replace(
+        incident,
+        change_times_ms=tuple(at_ms - ahead_ms for at_ms in changes_ms),
+        last_notification=replace(last, time_ms=last.time_ms - ahead_ms) if last else None,
     )
 
 

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from alerting.incidents import notification_policy
 from alerting.incidents.state import (
@@ -22,7 +23,7 @@ from alerting.incidents.state import (
 )
 from alerting.notifications.notice import Notice
 from events.catalog import SITE_OUTAGE
-from events.records import Alert, AlertCommand
+from events.records import Alert, AlertCommand, Instant
 from events.times import to_ms
 
 
@@ -35,14 +36,16 @@ def record_alert(
 ) -> str | None:
     """Apply a new alert; return the id of its incident, or None if the alert changes nothing."""
     before = load_incident(db, alert.rule, alert.subject)
-    is_open = before is not None and before.firing
-    if not is_open and _ended_later(db, alert, position):
-        return None
+    end_time = _read_end(db, alert, position)
+    if before is not None and end_time is not None and before.end_time == end_time:
+        before = replace(before, firing=True, end_time=None)  # this alert comes before that end
     after = apply_alert(before, alert, position, now_ms, timing)
     if after is None or after is before:
         if alert.state == "NORMAL":
             _save_unmatched_end(db, alert, position)
         return None
+    if after.firing and end_time is not None:
+        after = replace(after, firing=False, end_time=end_time)
     _save_incident(db, after)
     db.execute(
         "INSERT INTO incidents VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (alert_id) DO UPDATE"
@@ -63,24 +66,28 @@ def record_alert(
     return after.alert_id
 
 
-def _ended_later(db: sqlite3.Connection, alert: Alert, position: RecordPosition) -> bool:
-    """Tell whether a later `NORMAL` was read first; it found no incident that it could resolve.
+def _read_end(db: sqlite3.Connection, alert: Alert, position: RecordPosition) -> Instant | None:
+    """Return the event time of a later `NORMAL` that was read first and ended no incident.
 
-    So it is where partitions were added, and the subject's earlier alerts lie in another one.
+    It is there where partitions were added, and the subject's earlier alerts lie in another one.
     """
     row = db.execute(
-        "SELECT partition, append_ms FROM unmatched_ends WHERE rule = ? AND subject = ?",
+        "SELECT partition, append_ms, event_time FROM unmatched_ends"
+        " WHERE rule = ? AND subject = ?",
         (alert.rule, alert.subject),
     ).fetchone()
-    return row is not None and position.is_before(RecordPosition(*row))
+    if row is None or not position.is_before(RecordPosition(*row[:2])):
+        return None
+    return str(row[2])
 
 
 def _save_unmatched_end(db: sqlite3.Connection, alert: Alert, position: RecordPosition) -> None:
     db.execute(
-        "INSERT INTO unmatched_ends VALUES (?, ?, ?, ?) ON CONFLICT (rule, subject) DO UPDATE"
-        " SET partition = excluded.partition, append_ms = excluded.append_ms"
+        "INSERT INTO unmatched_ends VALUES (?, ?, ?, ?, ?) ON CONFLICT (rule, subject) DO UPDATE"
+        " SET partition = excluded.partition, append_ms = excluded.append_ms,"
+        " event_time = excluded.event_time"
         " WHERE partition = excluded.partition OR append_ms <= excluded.append_ms",
-        (alert.rule, alert.subject, position.partition, position.append_ms),
+        (alert.rule, alert.subject, position.partition, position.append_ms, alert.event_time),
     )
 
 

@@ -372,20 +372,38 @@ def test_an_end_that_is_read_before_its_warning_resolves_it(
 ) -> None:
     """Partitions were added, and the newer one is read first; the incident may be the first."""
 
-    def send(number: int, state: str, partition: int, timestamp: int) -> None:
-        alert = new_alert(number, sim.now_ms, "rack-1", state, "error")
+    def send(number: int, state: str, partition: int, timestamp: int, level: str = "error") -> str:
+        alert = new_alert(number, sim.now_ms, "rack-1", state, level)
         sim.send(encode(alert), partition, timestamp)
+        return alert.event_time
 
     for number, state in enumerate(earlier):
         send(number, state, partition=1, timestamp=500)
     sim.wait(HOUR)
-    send(12, "NORMAL", partition=5, timestamp=2000)
+    end = send(12, "NORMAL", partition=5, timestamp=2000)
     sim.restart()
     send(11, "WARNING", partition=1, timestamp=1000)
-    assert all(each.status == "resolved" for each in sim.incidents())
-    assert sim.wait(HOUR) == []
+    send(14, "WARNING", partition=1, timestamp=1001, level="critical")
+    newest, *others = sim.incidents()
+    assert (newest.status, newest.end_time, newest.severity) == ("resolved", end, "critical")
+    assert len(others) == len(earlier) / 2
+    assert notified(sim.wait(HOUR)) == [["resolved_unnotified rack-1"]]
     send(13, "WARNING", partition=5, timestamp=1500)
     assert sim.status() == "firing"
+
+
+def test_earlier_incidents_of_a_new_database_keep_their_own_ends(sim: AlertingSimulation) -> None:
+    def send(number: int, state: str, partition: int, timestamp: int) -> str:
+        alert = new_alert(number, sim.now_ms + number, "rack-1", state, "error")
+        sim.send(encode(alert), partition, timestamp)
+        return alert.event_time
+
+    last_end = send(40, "NORMAL", partition=5, timestamp=4000)
+    send(10, "WARNING", partition=1, timestamp=1000)
+    first_end = send(20, "NORMAL", partition=1, timestamp=2000)
+    send(30, "WARNING", partition=1, timestamp=3000)
+    assert [each.end_time for each in sim.incidents()] == [last_end, first_end]
+    assert sim.status() == "resolved"
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -400,6 +418,26 @@ def test_a_notice_is_not_delayed_when_the_clock_is_set_back(
         sim.restart()
     assert sim.store.create_due_notices(sim.now_ms) == []
     assert notified(sim.wait(5 * MINUTE)) == [["firing rack-1"]]
+
+
+def test_reminders_and_the_end_of_flapping_follow_a_clock_that_was_set_back(
+    sim: AlertingSimulation,
+) -> None:
+    sim.alert()
+    sim.wait(MINUTE)
+    sim.now_ms -= 24 * HOUR
+    assert sim.store.create_due_notices(sim.now_ms) == []
+    assert notified(sim.wait(4 * HOUR - MINUTE)) == []
+    assert notified(sim.wait(11 * MINUTE)) == [["reminder rack-1"]]
+    for _ in range(3):  # at most six changes in six hours: it does not flap
+        sim.alert(state="NORMAL")
+        sim.wait(HOUR)
+        sim.alert()
+        sim.wait(HOUR)
+    sim.alert(state="NORMAL")
+    sim.now_ms -= 24 * HOUR
+    assert sim.store.create_due_notices(sim.now_ms) == []
+    assert notified(sim.wait(15 * MINUTE)) == [["resolved rack-1"]]
 
 
 def test_malformed_commands_are_counted_and_skipped(sim: AlertingSimulation) -> None:
