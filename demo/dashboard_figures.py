@@ -61,7 +61,7 @@ def _read_figures(address: str) -> Figures:
     except requests.RequestException as error:
         reason = f"does not answer ({type(error).__name__})"
     except (msgspec.DecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError):
-        reason = "sends something else than its figures"
+        reason = "sends something other than its figures"
     raise UserFacingError(f"the dashboard at {address} {reason}")
 
 

@@ -101,7 +101,7 @@ class WeakSignal(AnyRule, frozen=True, tag=WEAK_SIGNAL):
 
 
 class SiteOutage(AnyRule, frozen=True, tag=SITE_OUTAGE):
-    """More than `share` of a site's racks in `WARNING`, all since within `within_s`."""
+    """More than `share` of a site's racks in `WARNING`, which they entered within `within_s`."""
 
     share: Annotated[float, Meta(ge=0, lt=1)] = 0.5
     within_s: Seconds = 60.0

@@ -201,11 +201,11 @@ def page(answer: Callable[[], tuple[int, bytes]]) -> Iterator[str]:
     ("status", "body", "reason"),
     [
         (500, b"", "answers with status 500"),
-        (200, b"", "sends something else than its figures"),
-        (200, b"data: <html>\n\n", "sends something else than its figures"),
-        (200, b"data: \xff\n\n", "sends something else than its figures"),
-        (200, b"data: []\n\n", "sends something else than its figures"),
-        (200, b'data: {"clickstream": {}, "pipeline": {}}\n\n', "sends something else than its"),
+        (200, b"", "sends something other than its figures"),
+        (200, b"data: <html>\n\n", "sends something other than its figures"),
+        (200, b"data: \xff\n\n", "sends something other than its figures"),
+        (200, b"data: []\n\n", "sends something other than its figures"),
+        (200, b'data: {"clickstream": {}, "pipeline": {}}\n\n', "sends something other than its"),
     ],
 )
 def test_a_page_without_figures_fails_the_verdict_with_a_sentence(
