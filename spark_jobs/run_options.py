@@ -144,7 +144,7 @@ def configure(
     options = {job.name: _options(job, values, common) for job in jobs}
     for name in values:
         _require_effect(
-            name, {job.name: options[job.name] for job, _ in owners[name] if job in jobs}
+            name, {job.name: options[job.name] for job, _ in owners[name] if job.name in options}
         )
     return [ConfiguredJob(job, options[job.name], trigger or job.default_trigger) for job in jobs]
 

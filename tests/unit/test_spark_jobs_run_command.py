@@ -245,6 +245,7 @@ def test_a_common_option_that_no_named_job_uses_is_refused(arguments: str, sente
         "weak_signal --rules-batch-seconds=2 --trigger=micro-batch",
         # Only the rules file decides whether overheating runs in micro-batches.
         "overheating --rules-batch-seconds=2 --inventory=racks.jsonl --rules=rules.yaml",
+        "lost_signal --watermark=5_seconds --inventory=racks.jsonl --rules=rules.yaml",
         "archive user_totals --batch-seconds=5",
         "overheating --batch-seconds=60",
         "signal_statistics --batch-seconds=60 --trigger=real-time",
@@ -263,7 +264,7 @@ def test_a_common_option_that_no_named_job_uses_is_refused(arguments: str, sente
 def test_a_common_option_that_one_named_job_uses_is_accepted(
     started: Started, tmp_path: Any, arguments: str
 ) -> None:
-    rules_file(tmp_path, "rules: [{rule: rack-overheating, count: 5}]")
+    rules_file(tmp_path, "rules: [{rule: rack-overheating, count: 5}, {rule: lost-signal}]")
     call(*arguments.split())
     assert len(started) == 1
 
