@@ -1,6 +1,5 @@
 """Collect what a driver knows about its queries: from the runner, Spark's progress, the broker."""
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +22,12 @@ PAUSED_AFTER_S = 10.0
 
 @dataclass(slots=True)
 class _Moments:
-    """When a query was started, ended its latest batch, and began to let records wait.
+    """When a query last was started or ended a batch, and when it began to let records wait.
 
     In seconds of the monotonic clock: the wall clock may be set at any time.
     """
 
-    started_s: float
-    batch_ended_s: float = -math.inf
+    latest_s: float
     waiting_since_s: float | None = None
 
 
@@ -112,7 +110,7 @@ class StatusRecorder:
                 return
             query.batch_id = progress["batchId"]
             query.last_progress_time, query.worked = self._now(), True
-            self._moments[query.name].batch_ended_s = self._monotonic()
+            self._moments[query.name].latest_s = self._monotonic()
             self._set_waiting(query, None)
             query.batch_duration_ms = dict(progress["durationMs"])
             if query.trigger != Trigger.REAL_TIME:
@@ -203,7 +201,7 @@ class StatusRecorder:
         moments = self._moments[query.name]
         since_s = moments.waiting_since_s
         if query.trigger == Trigger.REAL_TIME and query.active:  # its batches end by the clock
-            since_s = max(moments.started_s, moments.batch_ended_s)
+            since_s = moments.latest_s
         return None if since_s is None else self._latest_s - max(since_s, self._resumed_s)
 
     def _notice_pause(self) -> None:
