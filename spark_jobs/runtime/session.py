@@ -78,6 +78,9 @@ CONFIG = {
     "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
     # Every reader of Parquet knows this type; the default is an old one of Spark's own.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # How often an idle query without an interval asks Kafka for new records. With the default (10
+    # ms) a query and the broker use two thirds of a processor to wait (docs/tuning.md).
+    "spark.sql.streaming.pollingDelay": "100ms",
     # How long to wait for a query that is stopped (the default is for ever): a driver whose query
     # hangs must be able to end.
     "spark.sql.streaming.stopTimeout": "30s",
