@@ -108,12 +108,21 @@ def status(port: Port = None, data_dir: DataDir = None) -> None:
 def topics_command(
     replication_factor: Annotated[int, typer.Option(min=1, help="Copies of each new topic.")] = 1,
 ) -> None:
-    """Create the missing topics on KAFKA_BOOTSTRAP_SERVERS; existing ones stay as they are."""
+    """Create the missing topics on KAFKA_BOOTSTRAP_SERVERS; existing ones stay as they are.
+
+    Exit status 1 when an existing topic does not have the append time of its records.
+    """
     config = settings.load()
     made = topics.create_topics(
         config.kafka_bootstrap_servers, config.topic_prefix, replication_factor
     )
     typer.echo(f"{len(made)} topics created, {len(ALL) - len(made)} existed.")
+    unsuited = topics.topics_with_senders_time(config.kafka_bootstrap_servers, config.topic_prefix)
+    if unsuited:
+        raise cli.UserFacingError(
+            f"records have the sender's time in {', '.join(unsuited)}, so rules would go by it: "
+            "set message.timestamp.type=LogAppendTime there."
+        )
 
 
 def _default_port(config: settings.Settings) -> int:

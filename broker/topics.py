@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
 
 from events.cli import UserFacingError
@@ -113,6 +114,21 @@ def create_topics(
         except KafkaError as error:
             raise UserFacingError(f"the topics were not created on {bootstrap}: {error}") from None
     return [topic["name"] for topic in made["topics"] if not topic["error_code"]]
+
+
+def topics_with_senders_time(bootstrap: str, prefix: str) -> list[str]:
+    """Return the contract's topics whose records have the sender's time, not their append time."""
+    names = [prefix + topic.name for topic in ALL]
+    with admin_client(bootstrap) as admin:
+        described = admin.describe_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+        )["topic"]
+    # What is not listed has Kafka's default, the sender's time.
+    return [
+        name
+        for name in names
+        if described[name].get("message.timestamp.type", {}).get("value") != "LogAppendTime"
+    ]
 
 
 def read_to_end(

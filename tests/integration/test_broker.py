@@ -119,7 +119,13 @@ def test_creating_topics_leaves_existing_ones_as_they_are(topics: Kafka) -> None
     prefix = topics.prefix + "again-"
     with admin_client(topics.bootstrap) as admin:
         admin.create_topics(
-            {prefix + RACK_READINGS.name: {"num_partitions": 7, "replication_factor": 1}},
+            {
+                prefix + RACK_READINGS.name: {
+                    "num_partitions": 7,
+                    "replication_factor": 1,
+                    "configs": RACK_READINGS.config,
+                }
+            },
             wait_for_metadata=True,
         )
     made = create_topics(topics.bootstrap, prefix)
@@ -138,6 +144,21 @@ def test_creating_topics_leaves_existing_ones_as_they_are(topics: Kafka) -> None
     )
     assert refused.returncode == 1
     assert "replication factor" in refused.stderr.lower()
+
+
+def test_an_existing_topic_with_the_senders_time_is_an_error(topics: Kafka) -> None:
+    prefix = topics.prefix + "own-"
+    name = prefix + RACK_READINGS.name
+    with admin_client(topics.bootstrap) as admin:
+        admin.create_topics(
+            {name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True
+        )
+    env = {"KAFKA_BOOTSTRAP_SERVERS": topics.bootstrap, "TOPIC_PREFIX": prefix}
+    done = run("broker", "topics", env=env)
+    assert (done.returncode, done.stdout) == (1, "14 topics created, 1 existed.\n")
+    assert f"the sender's time in {name}, so" in done.stderr
+    assert "set message.timestamp.type=LogAppendTime" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_reading_a_topic_never_creates_it(topics: Kafka) -> None:
