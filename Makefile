@@ -12,7 +12,7 @@ export RUFF_CACHE_DIR = .rackstream/ruff
 # Development containers often set it. Then each program compiles all that it imports: 2 s for Spark.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-rest test-all lessons lint docs screenshots format lock \
+.PHONY: help setup packages demo test test-rest test-all lessons lint docs screenshots format lock \
 	broker broker-down status load bench up up-cluster up-brokers verdict monitoring failover \
 	test-stack test-forms down logs clean clean-runs
 
@@ -22,8 +22,10 @@ help: ## Show this list
 setup: ## Create .venv and fetch the jars; local targets run this first
 	@$(PYTHON) setup_env.py
 
-demo: ## Run everything here without Docker; DURATION=60 stops after 60 seconds, PORT= sets the port
+packages: # All of `setup` but the CDS archive of Spark's classes, which takes half a minute
 	@$(PYTHON) setup_env.py --without-cds
+
+demo: packages ## Run everything here without Docker; DURATION=60 stops after 60 seconds, PORT= sets the port
 	@$(PY) -m demo run
 	@$(PY) -m spark_jobs.runtime.cds_archive
 
@@ -41,7 +43,7 @@ test-all: test test-rest ## Run every test that this machine can run, each once
 lessons: setup ## Run all lessons of Structured Streaming, and compare what they print
 	$(PY) -m lessons run --all
 
-lint: setup ## Check style, docstrings and types
+lint: packages ## Check style, docstrings and types
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy

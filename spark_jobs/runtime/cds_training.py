@@ -12,6 +12,7 @@ from events.records import RackReading
 from events.settings import JarsSettings, Settings
 from events.topics import RACK_READINGS
 from events.triggers import Trigger
+from jars.java import QUICK_JAVA
 from spark_jobs.runtime.kafka_io import RECORD, ReadOptions, read_topic, to_record
 from spark_jobs.runtime.parsing import parse
 from spark_jobs.runtime.session import new_session
@@ -23,9 +24,8 @@ def make(config: JarsSettings, archive: Path, scratch_prefix: str) -> None:
     with tempfile.TemporaryDirectory(prefix=scratch_prefix, dir=config.jars_dir) as scratch:
         made = Path(scratch).resolve() / "classes.jsa"
         own = Settings(rackstream_jars=config.jars_dir, rackstream_home=Path(scratch))
-        session = new_session(
-            own, 2, 2, java_options=f'"-XX:ArchiveClassesAtExit={made}" -Xlog:disable'
-        )
+        options = f'"-XX:ArchiveClassesAtExit={made}" -Xlog:disable {QUICK_JAVA}'
+        session = new_session(own, 2, 2, java_options=options)
         _read_and_count(session, Path(scratch))
         _make_kafka_clients(session, own)
         jvm = session.sparkContext._gateway.proc  # type: ignore[union-attr]
