@@ -66,12 +66,16 @@ def alerts_of(
 
 
 def table_of(
-    job: Job, rules: Rules, trigger: Trigger, **more: Any
+    job: Job,
+    rules: Rules,
+    trigger: Trigger,
+    inventory: Sequence[InventoryRack] = RACKS,
+    **more: Any,
 ) -> Callable[[DataFrame], DataFrame]:
     """Return the query of a job over Kafka's columns."""
     under = job.with_rules(rules)
     options_class: Any = under.options
-    options = options_class(inventory=RACKS, rules=rules, **more)
+    options = options_class(inventory=tuple(inventory), rules=rules, **more)
     return lambda raw: plan_output(under, options, trigger, raw)
 
 
