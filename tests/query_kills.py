@@ -23,7 +23,7 @@ from events.times import now_ms
 from events.triggers import Trigger
 from jars.java import QUICK_JAVA
 from spark_jobs.registry import JOBS
-from spark_jobs.runtime import runner
+from spark_jobs.runtime import cds_archive, runner
 from spark_jobs.runtime.job import ConfiguredJob
 from tests.support import eventually
 
@@ -87,7 +87,7 @@ def main() -> int:
     options = runner.RunOptions(
         checkpoint_root=root,
         restarts=1000,
-        java_options=QUICK_JAVA,
+        java_options=f"{cds_archive.java_options(config)} {QUICK_JAVA}",
         progress=Path(root) / "progress.jsonl",
     )
     jobs = [JOBS[name] for name in names]
