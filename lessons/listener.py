@@ -9,7 +9,8 @@ Notice: `observe` adds your own metrics to the progress, computed during the bat
 count of doubtful rows. Events arrive after the fact, so the lesson waits for them. A gauge has the
 value of the latest progress, for Prometheus or JMX. Rate and latency differ from run to run, so a
 run prints them below the output, as `measured`.
-In production: The jobs' `--progress` is such a listener; it writes JSON lines, as in `archive`.
+In production: The jobs' `--progress`, as in `archive`, writes the same progress as JSON lines. It
+reads what Spark keeps of each query instead of listening.
 """
 
 from collections.abc import Iterator

@@ -6,8 +6,8 @@ trigger supports aggregations, `dropDuplicates` and joins with tables. It requir
 source such as Kafka. It refuses `foreachBatch`, Python state and joins of two streams.
 
 Notice: The counts come per record, not per batch: rack1 comes with 1 and then with 2, although both
-records existed from the start. The trigger needs a core for every partition of source and shuffle
-at the same time.
+records existed from the start. The trigger needs a task slot for every partition of source and
+shuffle at the same time.
 In production: `overheating` and `rack_temperature` run this way by default. `docs/performance.md`
 has their latency.
 """

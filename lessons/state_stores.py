@@ -19,7 +19,8 @@ the HDFS-backed store, which keeps two versions. The bytes and times are measure
 printed after the output. The store is chosen at a checkpoint's first start: the restart with
 RocksDB wrote another `.delta`.
 In production: `user_totals`, as every job, uses RocksDB, since Real-time Mode and own state in
-transformWithState accept no other store. It does not count the rows, which saves the reads.
+transformWithState accept no other store. `ad_attribution` and `deduplicate` do not count the rows,
+which saves the reads.
 """
 
 from collections.abc import Iterator

@@ -6,8 +6,8 @@ SQL over the view is the same query.
 
 Notice: `explode` drops device c, which has no tags, and `union` gives each row twice. The count per
 type is the only query here with state, so it needs update or complete mode.
-In production: `dead_letters` is such a query: it parses records and writes those that cannot be
-read.
+In production: `dead_letters` is such a query: it parses records, and writes those that jobs leave
+out as unreadable or too early.
 """
 
 from collections.abc import Iterator
