@@ -22,7 +22,7 @@ help: ## Show this list
 setup: ## Create .venv and fetch the jars; local targets run this first
 	@$(PYTHON) setup_env.py
 
-packages: # All of `setup` but the CDS archive of Spark's classes, which takes half a minute
+packages: ## Create .venv and fetch the jars, but make no archive of Spark's classes
 	@$(PYTHON) setup_env.py --without-cds
 
 demo: packages ## Run everything here without Docker; DURATION=60 stops after 60 seconds, PORT= sets the port
