@@ -22,11 +22,13 @@ from demo.environment import ignore_personal_settings
 from demo.run import Demo, Interrupted, Options, Signals
 from events import cli, settings
 from events.catalog import RULES as RULE_NAMES
-from events.files import exclusive_lock, make_folder
+from events.files import exclusive_lock, make_folder, writing
 from producer.scenario import load_scenario
 
 RULES = Path(__file__).with_name("rules.yaml")
 SCENARIO = Path(producer.__file__).parent / "scenarios" / "demo.yaml"
+LOCK = "lock"
+"""The demo's lock file, which also marks its folder: the demo deletes all else that is there."""
 
 app = cli.new_app(
     "Everything on this machine without Docker: broker, producer, Spark jobs, alerting, dashboard."
@@ -150,14 +152,15 @@ def run_command(
 def _folder(folder: Path, signals: Signals) -> Iterator[Path]:
     """Yield the demo's folder, empty except for its lock; end the demo's processes afterwards."""
     make_folder(folder, "the demo's folder")
+    _check_ours(folder)
     with exclusive_lock(
-        folder / "lock", f"another demo runs in {folder}: end it first, with Ctrl-C there."
+        folder / LOCK, f"another demo runs in {folder}: end it first, with Ctrl-C there."
     ):
         processes.end_all(folder)  # those of a demo that was killed
         for path in folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path.name != "lock":
+            elif path.name != LOCK:
                 path.unlink()
         processes.mark_children(folder)
         try:
@@ -169,6 +172,16 @@ def _folder(folder: Path, signals: Signals) -> Iterator[Path]:
         finally:
             # Signals are ignored by now: even one that comes in the lines above has made it so.
             processes.end_all(folder)
+
+
+def _check_ours(folder: Path) -> None:
+    with writing(f"the demo's folder {folder}", "correct RACKSTREAM_HOME or the folder's owner"):
+        names = [path.name for path in folder.iterdir()]
+    if names and LOCK not in names:
+        raise cli.UserFacingError(
+            f"{folder} has files, but is not the folder of a demo, so it was not touched: "
+            "set RACKSTREAM_HOME to another folder."
+        )
 
 
 if __name__ == "__main__":

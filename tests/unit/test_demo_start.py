@@ -267,3 +267,27 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     sentence = r"^the demo's folder .* cannot be written \(Not a directory\): correct RACKST"
     with pytest.raises(UserFacingError, match=sentence), _folder(tmp_path / "file" / "x", signals):
         pass
+
+
+def test_a_folder_that_is_not_a_demos_is_refused_and_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").touch()
+    with pytest.raises(UserFacingError) as error, _folder(tmp_path, Signals()):
+        pass
+    assert str(error.value) == (
+        f"{tmp_path} has files, but is not the folder of a demo, so it was not touched: "
+        "set RACKSTREAM_HOME to another folder."
+    )
+    files = [path.relative_to(tmp_path) for path in tmp_path.rglob("*")]
+    assert sorted(map(str, files)) == ["notes", "notes/mine.txt"]
+
+
+def test_the_files_of_the_demo_before_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(processes.FOLDER_VARIABLE, "")
+    with _folder(tmp_path / "demo", Signals()) as folder:
+        (folder / "kafka").mkdir()
+        (folder / "alerts.jsonl").touch()
+    with _folder(folder, Signals()):
+        assert [path.name for path in folder.iterdir()] == ["lock"]
