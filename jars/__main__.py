@@ -32,10 +32,12 @@ def fetch_command(name: Lock = None) -> None:
         try:
             count = fetch(names, place)
         except OSError as error:
-            sentence = f"the jars cannot be written to {place.jars_dir}: {error}."
+            sentence = f"the jars cannot be written to {place.jars_dir} ({error}): "
             if number == 0:
-                raise cli.UserFacingError(sentence) from None
-            typer.echo(f"setup: {sentence} Correct RACKSTREAM_JARS in .env.", err=True)
+                raise cli.UserFacingError(
+                    f"{sentence}correct that, or set RACKSTREAM_JARS to another folder."
+                ) from None
+            typer.echo(f"setup: {sentence}correct RACKSTREAM_JARS in .env.", err=True)
             continue
         if count:
             seconds = time.monotonic() - begin

@@ -10,7 +10,6 @@ processes share the work (docs/cold-start.md).
 
 import hashlib
 import importlib.util
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
@@ -23,6 +22,8 @@ from events.cli import UserFacingError
 from events.settings import JarsSettings
 from jars.java import QUICK_JAVA, java
 
+STAMP = "lock.sha256"
+"""In a folder of jars, the file with the SHA-256 of the lock file that they were fetched for."""
 LOCKS = {path.stem: path for path in Path(__file__).parent.glob("*.lock")}
 """The lock files: `broker` (a Kafka broker and its tools), `spark` (Spark's Kafka connector)."""
 JARS_PER_PROCESS = 32
@@ -80,7 +81,7 @@ def jar_paths(name: str, settings: JarsSettings) -> list[Path]:
 
 def is_current(name: str, settings: JarsSettings) -> bool:
     """Tell whether the jars of this version of the lock file were fetched and checked."""
-    stamp = settings.jars_dir / name / "lock.sha256"
+    stamp = settings.jars_dir / name / STAMP
     return stamp.exists() and stamp.read_text(encoding="utf-8") == _sha256(LOCKS[name])
 
 
@@ -88,11 +89,14 @@ def fetch(names: Iterable[str], settings: JarsSettings) -> int:
     """Fetch the jars of these locks that are missing, and return how many that were.
 
     A lock's folder appears complete or not at all. Raises `UserFacingError` when a jar cannot be
-    fetched or has another SHA-256.
+    fetched or has another SHA-256, and `OSError` when the folder cannot be written or has files
+    that were not fetched.
     """
     outdated = {name: read_lock(name) for name in names if not is_current(name, settings)}
     if not outdated:
         return 0
+    for name in outdated:
+        _check_ours(settings.jars_dir / name)
     settings.jars_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=settings.jars_dir, prefix=".fetch-") as scratch:
         _retrieve(outdated, Path(scratch), settings)
@@ -105,10 +109,11 @@ def fetch(names: Iterable[str], settings: JarsSettings) -> int:
                         f"{jar.file_name} has SHA-256 {digest}, but {LOCKS[name].name} wants "
                         f"{jar.sha256}: the download is not what was locked; do not use it."
                     )
-            (retrieved / "lock.sha256").write_text(_sha256(LOCKS[name]), encoding="utf-8")
+            (retrieved / STAMP).write_text(_sha256(LOCKS[name]), encoding="utf-8")
         for name in outdated:
             target = settings.jars_dir / name
-            shutil.rmtree(target, ignore_errors=True)
+            if target.exists():  # moved as a whole, since half of it would have no stamp
+                target.rename(Path(scratch) / f"{name}-before")
             (Path(scratch) / name).rename(target)
     return sum(map(len, outdated.values()))
 
@@ -129,6 +134,11 @@ def relock(names: Iterable[str], settings: JarsSettings) -> None:
                 digest = digests.get(coordinates)
                 lines.append(f"{coordinates} {digest}" if digest else line)
             LOCKS[name].write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _check_ours(folder: Path) -> None:
+    if folder.exists() and not (folder / STAMP).exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} has files that were not fetched")
 
 
 def _retrieve(locks: dict[str, list[Jar]], scratch: Path, settings: JarsSettings) -> None:

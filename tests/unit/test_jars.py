@@ -69,6 +69,44 @@ def test_jars_that_cannot_be_fetched_are_counted_and_the_log_is_named(
     assert (settings.jars_dir / "ivy.log").read_text(encoding="utf-8") == "no route to host"
 
 
+def test_a_folder_that_was_not_fetched_is_refused_and_not_touched(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = settings.jars_dir / "spark" / "mine.jar"
+    mine.parent.mkdir(parents=True)
+    mine.touch()
+    monkeypatch.setenv("RACKSTREAM_JARS", str(settings.jars_dir))
+    with pytest.raises(UserFacingError) as error:
+        fetch_command()
+    assert str(error.value) == (
+        f"the jars cannot be written to {settings.jars_dir} ({mine.parent} has files that were not "
+        "fetched): correct that, or set RACKSTREAM_JARS to another folder."
+    )
+    assert [path for path in settings.jars_dir.rglob("*") if path.is_file()] == [mine]
+
+
+def test_with_such_a_folder_in_the_env_file_the_demo_still_gets_its_jars(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_env_file(tmp_path, monkeypatch, b"RACKSTREAM_JARS=own\n")
+    mine = tmp_path / "own" / "spark" / "mine.jar"
+    mine.parent.mkdir(parents=True)
+    mine.touch()
+    fetch_command()
+    assert "(own/spark has files that were not fetched): correct RAC" in capsys.readouterr().err
+    assert is_current("spark", Settings(rackstream_jars=tmp_path / ".rackstream" / "jars"))
+    assert not is_current("spark", settings)
+    assert mine.exists()
+
+
+def test_an_empty_folder_is_filled(settings: Settings) -> None:
+    (settings.jars_dir / "spark").mkdir(parents=True)
+    assert fetch(["spark"], settings) == 2
+
+
 @pytest.mark.parametrize("mistake", ["KAFKA_BOOTSTRAP_SERVERS=nowhere", "TOPIC_PREFIX=a b"])
 def test_jars_go_where_the_demo_and_where_the_programs_look_whatever_else_env_says(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
