@@ -80,9 +80,14 @@ def jar_paths(name: str, settings: JarsSettings) -> list[Path]:
 
 
 def is_current(name: str, settings: JarsSettings) -> bool:
-    """Tell whether the jars of this version of the lock file were fetched and checked."""
-    stamp = settings.jars_dir / name / STAMP
-    return stamp.exists() and stamp.read_text(encoding="utf-8") == _sha256(LOCKS[name])
+    """Tell whether the jars of this version of the lock file were fetched, and all exist."""
+    folder = settings.jars_dir / name
+    stamp = folder / STAMP
+    return (
+        stamp.exists()
+        and stamp.read_text(encoding="utf-8") == _sha256(LOCKS[name])
+        and all((folder / jar.file_name).exists() for jar in read_lock(name))
+    )
 
 
 def fetch(names: Iterable[str], settings: JarsSettings) -> int:

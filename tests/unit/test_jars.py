@@ -51,6 +51,16 @@ def test_an_edited_lock_is_fetched_again_and_the_other_is_not(settings: Settings
     assert [path.name for path in jar_paths("spark", settings)] == ["spark-7-1.0.jar"]
 
 
+def test_a_jar_that_was_deleted_is_noticed_and_fetched_again(settings: Settings) -> None:
+    fetch(["spark"], settings)
+    jar = jar_paths("spark", settings)[1]
+    jar.unlink()
+    with pytest.raises(UserFacingError, match="run make setup"):
+        jar_paths("spark", settings)
+    assert fetch(["spark"], settings) == 2
+    assert jar.exists()
+
+
 def test_a_jar_with_another_sha256_is_refused_and_nothing_is_kept(settings: Settings) -> None:
     lock = jars_fetch.LOCKS["spark"]
     lock.write_text(f"org:spark-0:1.0 {'0' * 64}\n", encoding="utf-8")
