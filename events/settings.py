@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
-from pydantic import Field, StringConstraints, ValidationError, field_validator
+from pydantic import Field, StringConstraints, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from events.cli import UserFacingError
@@ -30,6 +30,12 @@ class JarsSettings(BaseSettings):
     rackstream_jars: Path | None = Field(
         None, description="Where the jars lie; by default the folder jars in RACKSTREAM_HOME."
     )
+
+    @field_validator("rackstream_home", "rackstream_jars", mode="before")
+    @classmethod
+    def _empty_is_default(cls, value: object, info: ValidationInfo) -> object:
+        # An empty path would be the working directory.
+        return cls.model_fields[str(info.field_name)].default if value == "" else value
 
     @property
     def jars_dir(self) -> Path:

@@ -46,6 +46,15 @@ def test_the_folder_of_the_jars_can_be_set(monkeypatch: pytest.MonkeyPatch) -> N
     assert settings.load().jars_dir == Path("/opt/jars")
 
 
+def test_an_empty_folder_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text("RACKSTREAM_JARS=\n", encoding="utf-8")
+    monkeypatch.setenv("RACKSTREAM_HOME", "")
+    found = settings.load()
+    assert found.rackstream_home == Path(".rackstream")
+    assert found.jars_dir == Path(".rackstream/jars")
+    assert {each.jars_dir for each in settings.jars_settings()} == {Path(".rackstream/jars")}
+
+
 def test_the_prefix_precedes_a_topics_name_literally(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOPIC_PREFIX", "load.7_x-")
     assert settings.load().topic(RACK_READINGS) == "load.7_x-rack-readings"
