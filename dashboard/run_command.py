@@ -112,10 +112,14 @@ async def serve(
 
 
 def listen(host: str, port: int | None) -> socket.socket:
-    """Return a listening socket; raise `UserFacingError` when the wanted port is taken.
+    """Return a listening socket; raise `UserFacingError` for a wrong host or a port that is taken.
 
     Without a port it takes the default, or a free one with a message.
     """
+    if not host:  # to the kernel it is every interface
+        raise UserFacingError(
+            "--host is empty: give an address, or leave --host out to serve this machine only."
+        )
     try:
         host.encode("idna")
     except UnicodeError:

@@ -489,6 +489,11 @@ def test_what_no_host_can_be_called_is_one_sentence() -> None:
         listen("ä..b", 0)
 
 
+def test_an_empty_host_is_refused_and_not_every_interface() -> None:
+    with pytest.raises(UserFacingError, match=r"^--host is empty: give an address, or leave "):
+        listen("", 0)
+
+
 def test_an_address_of_another_machine_is_one_sentence() -> None:
     with pytest.raises(UserFacingError, match=r"cannot listen on 192\.0\.2\.1"):
         listen("192.0.2.1", 0)
