@@ -24,6 +24,7 @@ from spark_jobs.run_options import (
     listed,
     named_jobs,
     pairs,
+    refuse_empty,
     refuse_unused,
     seconds,
 )
@@ -235,6 +236,7 @@ def run(
     named = named_jobs(names or (), flags)
     if named:
         refuse_unused(given_common_options(ctx), named, trigger)
+    refuse_empty("--checkpoint-root", checkpoint_root)
     if checkpoint_root.startswith("file:"):  # elsewhere a URL means an object store, without locks
         raise cli.UserFacingError(
             f"--checkpoint-root {checkpoint_root}: name a local folder by its path, without file:."

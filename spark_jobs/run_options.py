@@ -208,6 +208,7 @@ def _converted(job: Job, values: dict[str, Any]) -> dict[str, Any]:
 def _value(job: Job, option: Option, value: Any) -> Any:
     if option.type == Pairs:
         return pairs(option.flag, value)
+    refuse_empty(option.flag, value)
     if get_origin(option.type) is Literal and value not in get_args(option.type):
         raise UserFacingError(
             f"{option.flag} {value!r} is not known to {job.name}: "
@@ -216,6 +217,12 @@ def _value(job: Job, option: Option, value: Any) -> Any:
     if option.type is float:
         return seconds(option.flag, value)
     return value
+
+
+def refuse_empty(flag: str, given: str) -> None:
+    """Raise `UserFacingError` for empty text, which as a folder would be the root."""
+    if given == "":
+        raise UserFacingError(f"{flag} is empty: give a value, or leave it out for the default.")
 
 
 def seconds(flag: str, given: str | float) -> float:

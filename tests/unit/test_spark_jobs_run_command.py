@@ -162,6 +162,12 @@ def test_an_option_of_a_job_that_is_not_named_is_refused() -> None:
             "--checkpoint-root file:///data: name a local folder by its path, without file:.",
         ),
         (
+            ["overheating", "--checkpoint-root="],
+            "--checkpoint-root is empty: give a value, or leave it out for the default.",
+        ),
+        (["archive", "--archive="], "--archive is empty: give a value, or leave it out for the"),
+        (["user_totals", "--watermark="], "--watermark is empty: give a value, or leave it out"),
+        (
             ["deduplicate", "--state-retention=unbounded", "--watermark=10 minutes"],
             "--watermark has no effect on deduplicate with --state-retention unbounded: leave it",
         ),
