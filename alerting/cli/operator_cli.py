@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 
 from alerting import config
+from alerting.alert_log import printable
 from alerting.cli import commands, queries, rendering
 from alerting.cli.options import Database
 from alerting.incidents.repository import acks_of
@@ -162,14 +163,12 @@ def ack(
             state = queries.current_state(db, incident)
             if state is None or not state.firing:
                 raise UserFacingError(
-                    f"{incident.rule} of {incident.subject} was resolved at {incident.end_time}: "
-                    "only open incidents can be acknowledged."
+                    f"{incident.rule} of {printable(incident.subject)} was resolved at "
+                    f"{incident.end_time}: only open incidents can be acknowledged."
                 )
             earlier = covering_ack(state, acks_of(db, state.rule, state.subject))
             if earlier is not None:
-                typer.echo(
-                    f"{state.rule} of {state.subject} is already acknowledged by {earlier.by}."
-                )
+                _echo(f"{state.rule} of {state.subject} is already acknowledged by {earlier.by}.")
                 continue
             acks[state.alert_id] = commands.new_command(
                 "ack",
@@ -182,7 +181,7 @@ def ack(
     if acks:
         commands.publish(settings.load(), list(acks.values()))
     for command in acks.values():
-        typer.echo(f"Acknowledged {command.rule} of {command.subject} by {command.by}.")
+        _echo(f"Acknowledged {command.rule} of {command.subject} by {command.by}.")
 
 
 @app.command()
@@ -212,16 +211,18 @@ def silence(
         raise UserFacingError("--for must be greater than 0: use unsilence to end a silence.")
     command = commands.new_command("silence", rule, subject, by, until_ms=now_ms() + for_ms)
     _publish_one(command)
-    typer.echo(
-        f"Silenced {rule} of {subject} for {to_duration_text(for_ms)}, until {command.until}."
-    )
+    _echo(f"Silenced {rule} of {subject} for {to_duration_text(for_ms)}, until {command.until}.")
 
 
 @app.command()
 def unsilence(rule: OneRule, subject: OneSubject, by: By = None) -> None:
     """End a silence now; a site's silence ends only for the whole site."""
     _publish_one(commands.new_command("unsilence", rule, subject, by))
-    typer.echo(f"{rule} of {subject} is no longer silenced.")
+    _echo(f"{rule} of {subject} is no longer silenced.")
+
+
+def _echo(text: str) -> None:
+    typer.echo(printable(text))  # subjects and names of records may hold control characters
 
 
 def _publish_one(command: AlertCommand) -> None:

@@ -65,7 +65,7 @@ def _wide_table(incidents: Iterable[Incident], now_ms: int) -> Table:
     )
     for each in incidents:
         table.add_row(
-            each.alert_id[:8],
+            Text(printable(each.alert_id[:8])),
             Text(each.status, STATUS_COLOURS[each.status]),
             Text(each.severity, SEVERITY_COLOURS[each.severity]),
             each.rule,
@@ -88,7 +88,7 @@ def _narrow_table(incidents: Iterable[Incident], now_ms: int) -> Table:
         subject = f"{each.subject} at {each.site_id}" if each.site_id != each.subject else ""
         details = (subject or each.subject, remarks(each, time_left))
         table.add_row(
-            each.alert_id[:8],
+            Text(printable(each.alert_id[:8])),
             Text(each.status, STATUS_COLOURS[each.status]),
             Text(each.severity, SEVERITY_COLOURS[each.severity]),
             each.rule,

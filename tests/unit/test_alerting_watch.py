@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console, ConsoleDimensions
 
-from alerting.cli import queries, rendering
+from alerting.cli import commands, operator_cli, queries, rendering
+from events.cli import UserFacingError
 from events.times import now_ms
 from tests.alerting import HOUR, MINUTE, SECOND, AlertingSimulation
 from tests.support import eventually, run
@@ -61,6 +62,31 @@ def test_what_a_terminal_has_no_room_for_is_counted(sim: AlertingSimulation) -> 
         shown = sum("rack-overheating" in line for line in lines)
         assert f"... and {40 - shown} older incidents" in lines
         assert "rack-0039" in lines[2], "the newest is the first"
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_an_id_is_no_markup(sim: AlertingSimulation, width: int) -> None:
+    sim.alert(alert_id="[/a]\x1bx")
+    assert any("[/a]\ufffdx" in line for line in overview(sim, ConsoleDimensions(width, 24)))
+
+
+def test_answers_to_operators_have_no_control_characters(
+    sim: AlertingSimulation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(commands, "publish", lambda *_: None)
+    subject = "rack\x1b[2J"
+    alert = sim.alert(subject)
+    operator_cli.ack([alert.alert_id], sim.path, by="ada\x1b")
+    sim.ack(alert, by="ada\x1b")
+    operator_cli.ack([alert.alert_id], sim.path)
+    operator_cli.silence("lost-signal", subject, HOUR)
+    operator_cli.unsilence("lost-signal", subject)
+    sim.alert(subject, "NORMAL")
+    with pytest.raises(UserFacingError) as refused:
+        operator_cli.ack([alert.alert_id], sim.path)
+    lines = [*capsys.readouterr().out.splitlines(), str(refused.value)]
+    assert len(lines) == 5 and all("rack\ufffd[2J" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)
 
 
 def test_watch_shows_changes_until_ctrl_c_and_exits_with_0(sim: AlertingSimulation) -> None:
