@@ -186,9 +186,11 @@ def _after_notice(
 def _reminder_due_ms(
     incident: IncidentState, suppression: Suppression, timing: NotificationTiming
 ) -> int:
-    if incident.last_notification is None or _is_suppressed(incident, suppression):
+    last = incident.last_notification
+    # A flapping incident may be resolved although people were not notified of it.
+    if last is None or not incident.firing or _is_suppressed(incident, suppression):
         return NEVER_MS
-    return incident.last_notification.time_ms + timing.remind_after_ms
+    return last.time_ms + timing.remind_after_ms
 
 
 def _check_times_ms(
