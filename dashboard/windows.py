@@ -1,15 +1,14 @@
 """The newest temperature windows of the fleet and of each rack."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 
 import msgspec
 
 from dashboard.racks import MAX_RACKS
-from dashboard.received import UNREADABLE, Received, RecordReader, calendar_ms
+from dashboard.received import Received, RecordReader, calendar_ms
 from events.constants import FLEET_SCOPE
 from events.ids import is_too_long
-from events.records import RackTemperature
+from events.records import RackTemperature, encode
 
 MAX_WINDOW_BYTES = 2_048
 WINDOWS_PER_RACK = 36
@@ -17,7 +16,7 @@ FLEET_WINDOWS = 60
 
 
 class Windows:
-    """Windows as the topic has them: they are decoded when someone looks at them."""
+    """Windows that can be read, encoded again: bytes take less memory than decoded windows."""
 
     def __init__(self, reader: RecordReader) -> None:
         self._reader = reader
@@ -27,18 +26,21 @@ class Windows:
     def apply(self, records: Iterable[Received]) -> bool:
         """Take records of the topic; return whether a window of the fleet is among them."""
         has_fleet = False
-        for record in records:
-            window = _window_of(record)
-            if window is None or record.value is None:
+        # The feed passes on at most one record per key and tick, so each one can be decoded.
+        for record, window in self._reader.with_records(records, _WINDOW):
+            scope_and_start = _scope_and_start(record)
+            if scope_and_start is None:
                 self._reader.reject()
                 continue
-            scope, start = window
+            scope, start = scope_and_start
+            # Without unknown fields, which may be nested too deeply for another caller's stack.
+            value = encode(window)
             if scope == FLEET_SCOPE:
-                _keep_newest(self._fleet, start, record.value, FLEET_WINDOWS)
+                _keep_newest(self._fleet, start, value, FLEET_WINDOWS)
                 has_fleet = True
             elif scope in self._by_rack or len(self._by_rack) < MAX_RACKS:
                 windows = self._by_rack.setdefault(scope, {})
-                _keep_newest(windows, start, record.value, WINDOWS_PER_RACK)
+                _keep_newest(windows, start, value, WINDOWS_PER_RACK)
         return has_fleet
 
     def of_fleet(self) -> list[RackTemperature]:
@@ -50,7 +52,7 @@ class Windows:
         return _decoded(self._by_rack.get(rack_id, {}))
 
 
-def _window_of(record: Received) -> tuple[str, str] | None:
+def _scope_and_start(record: Received) -> tuple[str, str] | None:
     """Return a window's scope and start by its key, or None for what is no window."""
     parts = (record.key or b"").decode("utf-8", "replace").rsplit("|", 2)
     if len(parts) != 3 or len(record.value or b"") > MAX_WINDOW_BYTES:
@@ -68,12 +70,7 @@ def _keep_newest(windows: dict[str, bytes], start: str, value: bytes, limit: int
 
 
 def _decoded(windows: Mapping[str, bytes]) -> list[RackTemperature]:
-    found = []
-    for start in sorted(windows):
-        # Each is decoded whenever it is shown: a broken one is not counted again and again.
-        with suppress(*UNREADABLE):
-            found.append(_WINDOW.decode(windows[start]))
-    return found
+    return [_WINDOW.decode(windows[start]) for start in sorted(windows)]
 
 
 _WINDOW = msgspec.json.Decoder(RackTemperature)

@@ -461,13 +461,29 @@ def test_a_record_that_nobody_can_read_changes_nothing(topic: str, value: bytes)
 
 
 @pytest.mark.parametrize("value", [b'{"scope":', NESTED[:MAX_WINDOW_BYTES]], ids=["cut", "nested"])
-def test_a_window_that_nobody_can_read_is_left_out_of_the_snapshot(value: bytes) -> None:
+def test_a_window_that_nobody_can_read_replaces_none_and_is_counted(value: bytes) -> None:
     state = new_state("rack-0001")
-    broken = window("fleet", 1)._replace(value=value)
-    state.apply(RACK_TEMPERATURE.name, [window("fleet", 0), broken, window("fleet", 2)])
-    view = state.update_since(0, T0).windows
-    assert isinstance(view, WindowsView)
-    assert [each.window_start for each in view.fleet] == [to_text(T0), to_text(T0 + 600_000)]
+    for scope in ("fleet", "rack-0001"):
+        state.apply(RACK_TEMPERATURE.name, [window(scope, 0)])
+        state.apply(RACK_TEMPERATURE.name, [window(scope, 0)._replace(value=value)])
+    view, details = state.update_since(0, T0).windows, state.rack("rack-0001")
+    assert isinstance(view, WindowsView) and details is not None
+    for windows in (view.fleet, details.windows):
+        assert [each.window_start for each in windows] == [to_text(T0)]
+    assert snapshot_and_unreadable(state)[1] == 2
+
+
+def test_a_window_with_a_deeply_nested_field_is_shown_wherever_it_is_asked_for() -> None:
+    def windows_at(depth: int) -> object:
+        return windows_at(depth - 1) if depth else state.update_since(0, T0).windows
+
+    state = new_state()
+    good = window("fleet", 0)
+    assert good.value is not None
+    nested = good.value.removesuffix(b"}") + b',"x":%b%b}' % (b"[" * 500, b"]" * 500)
+    state.apply(RACK_TEMPERATURE.name, [good._replace(value=nested)])
+    view = windows_at(600)
+    assert isinstance(view, WindowsView) and len(view.fleet) == 1
 
 
 def test_browsers_are_told_of_a_record_that_was_not_readable() -> None:
