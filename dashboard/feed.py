@@ -3,6 +3,7 @@
 The consumer belongs to no group and commits nothing. Outputs are read from their start, or the last
 `BACKLOG` of each partition; readings from their end. Of readings and windows, only the newest of
 each key is looked at, a few times a second: in Real-time Mode each reading updates four windows.
+Every record without a key is looked at.
 """
 
 import queue
@@ -69,22 +70,27 @@ CONSUMER: dict[str, str | int | float | bool] = CLIENT | {
 
 
 class _Newest:
-    """The newest record of each key that waits to be looked at."""
+    """The newest record of each key, and each record without one, that wait to be looked at."""
 
     def __init__(self) -> None:
-        self.by_key: dict[bytes | None, Message] = {}
+        self._by_key: dict[object, Message] = {}
         self._due_ms = 0
+
+    def add(self, message: Message) -> None:
+        """Add a record; it replaces the earlier one of its key."""
+        key = message.key() or (message.partition(), message.offset())
+        self._by_key[key] = message
 
     def take_if_due(self, at_ms: int) -> list[Message]:
         """Return and forget the records, unless few wait and others were taken too recently.
 
         `at_ms` is of a clock that never steps back.
         """
-        if at_ms < self._due_ms and len(self.by_key) < MAX_PENDING_KEYS:
+        if at_ms < self._due_ms and len(self._by_key) < MAX_PENDING_KEYS:
             return []
-        self._due_ms = at_ms + max(MIN_INTERVAL_MS, 1000 * len(self.by_key) // KEYS_PER_SECOND)
-        messages = list(self.by_key.values())
-        self.by_key.clear()
+        self._due_ms = at_ms + max(MIN_INTERVAL_MS, 1000 * len(self._by_key) // KEYS_PER_SECOND)
+        messages = list(self._by_key.values())
+        self._by_key.clear()
         return messages
 
 
@@ -139,7 +145,7 @@ class Feed:
                     if message.error() is not None or topic is None:
                         continue
                     if topic in newest:
-                        newest[topic].by_key[message.key()] = message
+                        newest[topic].add(message)
                     else:
                         by_topic[topic].append(message)
                 at_ms = time.monotonic_ns() // 1_000_000  # the wall clock may step back

@@ -103,6 +103,37 @@ def test_incidents_are_read_from_the_start_and_the_end_of_other_outputs() -> Non
     assert starts == {ALERTS.name: 250_000, INCIDENTS.name: 0, RACK_READINGS.name: 448_000}
 
 
+def test_readings_without_a_key_do_not_replace_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = State("broker:9092", [], T0)
+    feed = Feed(Settings(_env_file=None, topic_prefix=""), Hub(state), lambda: None)
+
+    def message(number: int) -> SimpleNamespace:
+        return SimpleNamespace(
+            topic=lambda: RACK_READINGS.name,
+            partition=lambda: 0,
+            offset=lambda: number,
+            key=lambda: None,
+            value=lambda: encode(reading(rack=f"rack-{number}")),
+            error=lambda: None,
+            timestamp=lambda: (1, T0),
+        )
+
+    class FakeConsumer:
+        def __init__(self, _: object) -> None:
+            """Do nothing."""
+
+        def consume(self, *_: object, **__: object) -> list[SimpleNamespace]:
+            feed._end.set()
+            return [message(1), message(2)]
+
+        def close(self) -> None:
+            """Do nothing."""
+
+    monkeypatch.setattr("dashboard.feed.Consumer", FakeConsumer)
+    feed._consume()
+    assert {rack.rack_id for rack in state.update_since(0, T0).racks or ()} == {"rack-1", "rack-2"}
+
+
 def test_the_page_follows_when_the_wall_clock_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
     state = State("broker:9092", [], T0)
     feed = Feed(Settings(_env_file=None, topic_prefix=""), Hub(state), lambda: None)
