@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
+from itertools import combinations
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -110,6 +111,7 @@ def run(
     dead_letters = alerting_settings.alerting_dead_letters or path.with_name(
         path.name + ".dead-letters.jsonl"
     )
+    _refuse_shared_files(path, log_file, dead_letters)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Replace characters that the terminal's encoding lacks instead of failing.
         sys.stdout.reconfigure(errors="replace")
@@ -156,6 +158,24 @@ def run(
         _report(f"Logged {counts}. Since the database was created: {store.counts()}.")
     if signal.SIGINT in signals:
         raise typer.Exit(130)
+
+
+def _refuse_shared_files(database: Path, log_file: Path | None, dead_letters: Path) -> None:
+    """Raise `UserFacingError` if lines would be appended to the database or to each other's file.
+
+    SQLite keeps two more files beside the database, which such lines would damage as well.
+    """
+    resolved = database.resolve()
+    files = [
+        ("--database", {resolved.with_name(resolved.name + end) for end in ("", "-wal", "-shm")}),
+        ("ALERTING_DEAD_LETTERS", {dead_letters.resolve()}),
+        ("--log-file", {log_file.resolve()} if log_file else set()),
+    ]
+    for (other, other_paths), (name, paths) in combinations(files, 2):
+        if shared := paths & other_paths:
+            raise cli.UserFacingError(
+                f"{name} and {other} name the same file {shared.pop()}: choose another for {name}."
+            )
 
 
 @contextmanager

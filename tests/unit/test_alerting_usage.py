@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from alerting.store import Store
-from tests.support import run
+from tests.support import free_port, run
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,36 @@ def test_a_users_mistake_ends_in_one_sentence(arguments: list[str], sentence: st
     done = run("alerting", *arguments)
     assert done.returncode == 1
     assert done.stderr.startswith(sentence) and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("log_file", "dead_letters", "named"),
+    [
+        ("./db", "dead", "--log-file and --database"),
+        ("db-wal", "dead", "--log-file and --database"),
+        ("link", "dead", "--log-file and --database"),
+        ("log", "db", "ALERTING_DEAD_LETTERS and --database"),
+        ("log", "./log", "--log-file and ALERTING_DEAD_LETTERS"),
+    ],
+)
+def test_a_file_for_two_purposes_is_refused(
+    tmp_path: Path, log_file: str, dead_letters: str, named: str
+) -> None:
+    (tmp_path / "link").symlink_to("db")
+    done = run(
+        "alerting",
+        "run",
+        f"--database={tmp_path / 'db'}",
+        f"--log-file={tmp_path}/{log_file}",
+        "--idle-exit=0",
+        env={
+            "ALERTING_DEAD_LETTERS": f"{tmp_path}/{dead_letters}",
+            "KAFKA_BOOTSTRAP_SERVERS": f"localhost:{free_port()}",
+        },
+    )
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"alerting: {named} name the same file")
+    assert not (tmp_path / "db").exists()
 
 
 def test_an_invalid_duration_or_rule_is_wrong_usage() -> None:
