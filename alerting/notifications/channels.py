@@ -2,6 +2,9 @@
 
 import hashlib
 import re
+import threading
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +16,9 @@ from events.times import to_ms, to_text
 
 TIMEOUT_S = 5
 """How long a receiver may take to accept a connection, and then how long to answer."""
+
+MAX_ANSWER_BYTES = 4_096
+"""How much of an answer is read; its beginning is in the error."""
 
 OPEN_ALERT_DAYS = 365
 """How far in the future an open alert ends for Alertmanager.
@@ -181,16 +187,47 @@ def pagerduty_event(notice: Notice, routing_key: str) -> dict[str, Any] | None:
 
 def _post(url: str, content: object) -> None:
     """Post JSON; raise `DeliveryError`, whose text holds no URL, unless the answer is a success."""
+    deadline_s = time.monotonic() + 2 * TIMEOUT_S
     try:
-        answer = requests.post(url, json=content, timeout=TIMEOUT_S, allow_redirects=False)
+        with requests.post(
+            url, json=content, timeout=TIMEOUT_S, allow_redirects=False, stream=True
+        ) as answer:
+            text = " ".join(_beginning(answer, deadline_s).split())[:200]
     except requests.RequestException as error:
         raise DeliveryError(_error_without_url(error)) from None
     if not 200 <= answer.status_code < 300:
-        text = " ".join(answer.text.split())[:200]
         raise DeliveryError(
             f"it answered {answer.status_code} {answer.reason}: {text}".rstrip(": "),
             permanent=answer.status_code in PERMANENT_STATUS_CODES,
         )
+
+
+def _beginning(answer: requests.Response, deadline_s: float) -> str:
+    """Return the beginning of an answer; raise `DeliveryError` if it lasts beyond the deadline.
+
+    The timeout of `requests` starts again with each byte, so a timer ends the connection.
+    """
+    content = b""
+    timer = threading.Timer(max(0.0, deadline_s - time.monotonic()), _end_connection, (answer,))
+    timer.start()
+    try:
+        for part in answer.iter_content(MAX_ANSWER_BYTES):
+            content += part
+            if len(content) >= MAX_ANSWER_BYTES:
+                break
+    except requests.RequestException:
+        if time.monotonic() < deadline_s:
+            raise
+    finally:
+        timer.cancel()
+    if time.monotonic() >= deadline_s:
+        raise DeliveryError(f"its answer did not end within {2 * TIMEOUT_S} s")
+    return content[:MAX_ANSWER_BYTES].decode(errors="replace")
+
+
+def _end_connection(answer: requests.Response) -> None:
+    with suppress(OSError, RuntimeError, ValueError):  # the answer may have ended meanwhile
+        answer.raw.shutdown()
 
 
 def _error_without_url(error: requests.RequestException) -> str:

@@ -1,10 +1,11 @@
 """What each channel sends, and how failures are handled, by real HTTP to local servers."""
 
 import smtplib
+import socketserver
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email import message_from_string
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
@@ -268,6 +269,69 @@ def test_an_unreachable_server_is_reported_without_its_url() -> None:
         with pytest.raises(DeliveryError) as failed:
             channel.send(notice_of(FIRING))
         assert "secret" not in str(failed.value) and not failed.value.permanent
+
+
+HEAD = "HTTP/1.1 {}\r\nContent-Length: 1000000000\r\n\r\n"
+CHUNKED_HEAD = "HTTP/1.1 {}\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@contextmanager
+def answering(head: str, part: bytes, pause_s: float) -> Iterator[str]:
+    """Serve answers that never end; yield the URL."""
+    ended = threading.Event()
+
+    class EndlessHandler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            """Send the part again and again."""
+            with suppress(OSError):
+                self.request.sendall(head.encode())
+                while not ended.wait(pause_s):
+                    self.request.sendall(part)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), EndlessHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            ended.set()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("status", ["200 OK", "400 Bad Request"])
+@pytest.mark.parametrize(
+    ("head", "part"),
+    [
+        (HEAD, b"x"),
+        (HEAD.replace("Content-Length", "X-Length"), b"x"),
+        (CHUNKED_HEAD, b"1\r\nx\r\n"),
+        (CHUNKED_HEAD, b"0"),
+    ],
+    ids=["length", "no length", "chunks", "length of a chunk"],
+)
+def test_an_answer_that_never_ends_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, head: str, part: bytes, status: str
+) -> None:
+    monkeypatch.setattr(channels_module, "TIMEOUT_S", 0.2)
+    with answering(head.format(status), part, 0.02) as url:
+        began = time.monotonic()
+        with pytest.raises(DeliveryError, match=r"its answer did not end within 0\.4 s") as failed:
+            WebhookChannel(url).send(notice_of(FIRING))
+        assert 0.4 <= time.monotonic() - began < 5
+    assert not failed.value.permanent
+
+
+def test_of_a_huge_answer_only_the_beginning_is_read() -> None:
+    part = b"x" * 65_536
+    with answering(HEAD.format("200 OK"), part, 0) as url:
+        WebhookChannel(url).send(notice_of(FIRING))
+    with (
+        answering(HEAD.format("400 Bad Request"), part, 0) as url,
+        pytest.raises(DeliveryError, match=r"it answered 400 Bad Request: x{200}$") as failed,
+    ):
+        WebhookChannel(url).send(notice_of(FIRING))
+    assert failed.value.permanent
 
 
 def worker(
