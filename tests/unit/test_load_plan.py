@@ -200,7 +200,7 @@ MISTAKES = [
     (
         "jobs: [deduplicate]\ntrigger: micro-batch\nvariants:\n"
         "  - {name: a, options: [--topic, ad-clicks]}\n",
-        "line 4 of the load plan {} (variants[0].options): --topic '' is not known to ",
+        "line 4 of the load plan {} (variants[0].options): --topic is empty: give a value, ",
     ),
     (
         "jobs: [overheating]\ntrigger: micro-batch\noptions: [--records-per-batch=abc]\n",
