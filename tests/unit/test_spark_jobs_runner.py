@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from msgspec import structs
 from py4j.java_gateway import GatewayClient
 from py4j.protocol import ERROR, ERROR_ON_RECEIVE, Py4JError, Py4JNetworkError
 
@@ -19,6 +20,8 @@ from events.cli import UserFacingError
 from events.records import InventoryRack
 from events.rules import Overheating, Rules
 from events.settings import Settings
+from events.status_file import status_folder, write_status
+from events.times import now_ms
 from events.topics import AD_CLICKS, AD_IMPRESSIONS, ALL, RACK_READINGS, USER_ACTIONS
 from events.triggers import Trigger
 from spark_jobs.clickstream import user_sessions
@@ -32,6 +35,7 @@ from spark_jobs.runtime.progress import BatchListener
 from spark_jobs.runtime.runner import (
     RunOptions,
     _fingerprint,
+    _new_recorder,
     _stop,
     count_slots,
     dependency_stages,
@@ -41,6 +45,7 @@ from spark_jobs.runtime.supervisor import Supervisor
 from spark_jobs.storage import deduplicate
 from spark_jobs.storage.dead_letters import reporting_jobs
 from spark_jobs.telemetry import rack_temperature, signal_statistics
+from tests.driver_statuses import driver, query
 
 
 def configured(
@@ -304,8 +309,8 @@ def test_other_options_than_the_checkpoints_are_refused_before_spark_starts(
         runner.run([job], settings, options, lambda _: None)
 
     usual = configured("user_sessions")
-    for query in runner._queries_of(usual, settings, root):
-        open_checkpoint(str(tmp_path), query.identity, query.folder)
+    for one in runner._queries_of(usual, settings, root):
+        open_checkpoint(str(tmp_path), one.identity, one.folder)
     with pytest.raises(StartReachedError):
         start(usual)
     with pytest.raises(UserFacingError, match="state_partitions was 4 and is now 8"):
@@ -471,6 +476,38 @@ def test_the_end_of_the_jvm_is_one_sentence_and_its_other_failures_are_bugs(
     # Ctrl-C reaches the JVM, too.
     assert run(Session(""), signal.SIGINT) == 130
     assert run(Session(""), signal.SIGTERM) == 0
+
+
+REAL_TIME, MICRO_BATCH = "real-time", "micro-batch"
+
+
+@pytest.mark.parametrize(
+    ("triggers", "changes", "is_superseded"),
+    [
+        ({"rack_temperature": MICRO_BATCH, "dead_letters": MICRO_BATCH}, {}, True),
+        ({"rack_temperature": MICRO_BATCH}, {}, True),
+        ({"rack_temperature": MICRO_BATCH}, {"queries": []}, True),  # it failed as it started
+        (dict.fromkeys(("overheating", "weak_signal", "rack_temperature"), REAL_TIME), {}, False),
+        ({"rack_temperature": REAL_TIME}, {}, False),
+        ({"rack_temperature": MICRO_BATCH}, {"checkpoint_root": "elsewhere"}, False),
+        ({"rack_temperature": MICRO_BATCH}, {"topic_prefix": "other-"}, False),
+    ],
+)
+def test_a_failure_is_shown_until_a_driver_with_the_same_task_starts(
+    triggers: dict[str, str], changes: dict[str, Any], is_superseded: bool, tmp_path: Path
+) -> None:
+    queries = [query(name, trigger=trigger) for name, trigger in triggers.items()]
+    failed = structs.replace(
+        driver(*queries, written_ms=now_ms()), jobs=list(triggers), error="no luck.", **changes
+    )
+    file = status_folder(tmp_path) / "spark_jobs-elsewhere-1.json"
+    write_status(file, failed)
+    _new_recorder(
+        [configured("rack_temperature", Trigger.MICRO_BATCH)],
+        Settings(rackstream_home=tmp_path, _env_file=None),
+        RunOptions(checkpoint_root="checkpoints"),
+    )
+    assert file.exists() is not is_superseded
 
 
 def test_stopping_goes_on_when_the_jvm_is_gone() -> None:
