@@ -24,6 +24,8 @@ from events.records import InventoryRack, Severity
 from events.yaml_files import line_of, read_yaml
 
 Seconds = Annotated[float, Meta(ge=0.001, le=30 * 86_400)]
+Celsius = Annotated[float, Meta(ge=-1e6, le=1e6)]
+"""A temperature. The bounds refuse NaN and infinity, with which a rule never warns or clears."""
 Names = Annotated[tuple[str, ...], Meta(min_length=1)]
 """Some names. An empty list is refused, as it would not mean none: a rule without names is for all.
 """
@@ -63,11 +65,11 @@ class AnyRule(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True, tag
 class Overheating(AnyRule, frozen=True, tag=RACK_OVERHEATING):
     """`count` consecutive readings at or above the threshold; `docs/rules.md` has each option."""
 
-    threshold_c: float | None = None
+    threshold_c: Celsius | None = None
     """By default the rack's threshold in the inventory."""
     count: Annotated[int, Meta(ge=1, le=MAX_CONSECUTIVE)] = CONSECUTIVE_READINGS
     within_s: Seconds | None = None
-    clear_below_c: float | None = None
+    clear_below_c: Celsius | None = None
     """By default the threshold."""
     rising: Annotated[int, Meta(ge=1, le=MAX_CONSECUTIVE)] | None = None
     """The alert becomes critical when this many readings after the first each rise further."""

@@ -148,6 +148,17 @@ WRONG = [
         r"line 3 of .*\(rules\[0\]\.within_s\): Expected `float` >= 0.001",
     ),
     (
+        f"{OVERHEATING}  count: 3\n  threshold_c: .nan\n",
+        r"line 4 of .*\(rules\[0\]\.threshold_c\): Expected `float` >= -1000000\.0\.",
+    ),
+    (f"{OVERHEATING}  threshold_c: .inf\n", r"line 3 of .*Expected `float` <= 1000000\.0\."),
+    (f"{OVERHEATING}  threshold_c: -.inf\n", r"line 3 of .*Expected `float` >= -1000000\.0\."),
+    (
+        f"{OVERHEATING}  clear_below_c: .nan\n",
+        r"line 3 of .*\(rules\[0\]\.clear_below_c\): Expected `float` >= -1000000\.0\.",
+    ),
+    (f"{OVERHEATING}  clear_below_c: -.inf\n", r"line 3 of .*Expected `float` >= -1000000\.0\."),
+    (
         f"{OVERHEATING}  severity: bad\n",
         r"line 3 of .*\(rules\[0\]\.severity\): Invalid enum value 'bad'",
     ),
