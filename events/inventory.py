@@ -8,7 +8,8 @@ import msgspec
 from events.cli import UserFacingError
 from events.constants import FLEET_SCOPE
 from events.files import replace_file, writing
-from events.records import InventoryRack, encode
+from events.ids import long_id
+from events.records import MAX_ID_BYTES, InventoryRack, encode
 
 
 def read_inventory(path: Path) -> list[InventoryRack]:
@@ -33,6 +34,11 @@ def read_inventory(path: Path) -> list[InventoryRack]:
             raise UserFacingError(
                 f"line {number} of the inventory {path} is wrong: {error}."
             ) from None
+        if name := long_id(rack):
+            raise UserFacingError(
+                f"line {number} of the inventory {path} is wrong: {name} is longer than "
+                f"{MAX_ID_BYTES} bytes, so no reading could have it."
+            )
         if rack.rack_id in racks:
             raise UserFacingError(
                 f"line {number} of the inventory {path} repeats the rack {rack.rack_id!r}."

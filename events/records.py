@@ -148,7 +148,7 @@ class InventoryRack(Struct, kw_only=True, omit_defaults=True):
     site_id: Id
     device_type: Id
     threshold_c: float
-    readings_per_second: float
+    readings_per_second: Annotated[float, Meta(ge=0, le=1e9)]
     severity: Severity | None = None
     """Severity of a `WARNING`, unless the rule has its own."""
 

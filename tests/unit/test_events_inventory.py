@@ -61,6 +61,16 @@ def test_the_line_that_is_wrong_is_named(tmp_path: Path) -> None:
         GOOD.replace(b"gpu", b"\xff\xfe"): "line 1 is wrong: 'utf-8' codec can't decode",
         GOOD.replace(b"85.5", b"NaN"): "line 1 is wrong: JSON is malformed",
         GOOD.replace(b"85.5", b"1e999"): "line 1 is wrong: Number out of range",
+        GOOD.replace(b"2.0", b"-2.0"): (
+            "line 1 is wrong: Expected `float` >= 0.0 - at `$.readings_per_second`"
+        ),
+        GOOD.replace(b"2.0", b"1e308"): (
+            "line 1 is wrong: Expected `float` <= 1000000000.0 - at `$.readings_per_second`"
+        ),
+        good + GOOD.replace(b"rack-0001", "ü".encode() * 129): (
+            "line 2 is wrong: rack_id is longer than 256 bytes, so no reading could have it."
+        ),
+        GOOD.replace(b"gpu", "ü".encode() * 129): "line 1 is wrong: device_type is longer than",
     }
     path = tmp_path / "racks.jsonl"
     found = [problem_of(path, content) for content in cases]
