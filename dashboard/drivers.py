@@ -1,7 +1,6 @@
 """Describe the drivers, their queries and alerting, by the status files that they write."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from dashboard.page_records import AlertingView, DriverView, QueryView
@@ -22,14 +21,13 @@ def read_drivers(
     """Return the drivers of these topics and their queries; what cannot be read is left out."""
     found = list[tuple[DriverView, list[QueryView]]]()
     for status in find_statuses(home, PROGRAM, DriverStatus).statuses:
-        with suppress(ValueError, OverflowError):  # an impossible date or process number
-            if (
-                status.topic_prefix == topic_prefix
-                and age_s(status.written_time, now_ms) < FORGOTTEN_AFTER_S
-            ):
-                driver = _driver_view(status, now_ms)
-                queries = [_query_view(query, status, driver, now_ms) for query in status.queries]
-                found.append((driver, queries))
+        if (
+            status.topic_prefix == topic_prefix
+            and age_s(status.written_time, now_ms) < FORGOTTEN_AFTER_S
+        ):
+            driver = _driver_view(status, now_ms)
+            queries = [_query_view(query, status, driver, now_ms) for query in status.queries]
+            found.append((driver, queries))
     newest = found[-MAX_DRIVERS:]
     return [driver for driver, _ in newest], [query for _, queries in newest for query in queries]
 
@@ -42,10 +40,9 @@ def read_alerting(home: Path, topic_prefix: str, now_ms: int) -> AlertingView | 
     found = list[AlertingView]()
     for status in find_statuses(home, alerting_status.PROGRAM, AlertingStatus).statuses:
         if status.topic_prefix == topic_prefix:
-            with suppress(ValueError, OverflowError):
-                error = _first(alerting_health.problems(status, now_ms))
-                as_of_ms = to_ms(alerting_health.incidents_as_of(status))
-                found.append(AlertingView(healthy=not error, as_of_ms=as_of_ms, error=error))
+            error = _first(alerting_health.problems(status, now_ms))
+            as_of_ms = to_ms(alerting_health.incidents_as_of(status))
+            found.append(AlertingView(healthy=not error, as_of_ms=as_of_ms, error=error))
     return max(found, key=lambda one: (one.healthy, one.as_of_ms), default=None)
 
 

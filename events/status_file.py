@@ -14,7 +14,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -52,7 +52,7 @@ class ProgramStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
     format_version: int
     program: str
     host: str
-    pid: int
+    pid: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     topic_prefix: str
     started_time: str
     written_time: str
@@ -125,15 +125,17 @@ def write_status(file: Path, status: ProgramStatus) -> None:
 def read_status(file: Path, kind: type[Status]) -> Status:
     """Return what a status file holds.
 
-    Raises `UserFacingError` when it is damaged or of another format, and `FileNotFoundError` when
-    its process has removed it.
+    Raises `UserFacingError` when it is damaged, has an impossible time, or is of another format,
+    and `FileNotFoundError` when its process has removed it.
     """
     text = file.read_bytes()
     try:
         version = msgspec.json.decode(text, type=_AnyFormat).format_version
         if version == FORMAT_VERSION:
-            return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+            status = msgspec.json.decode(text, type=kind)
+            _check_times(msgspec.to_builtins(status))
+            return status
+    except (msgspec.DecodeError, ValueError, OverflowError):
         raise UserFacingError(
             f"the status file {file} is cut off or damaged: delete it; "
             "a process that still runs writes it again within a second."
@@ -142,6 +144,19 @@ def read_status(file: Path, kind: type[Status]) -> Status:
         f"the status file {file} has format {version}, and this program reads format "
         f"{FORMAT_VERSION}: use the version of Rackstream that wrote it, or delete the file."
     )
+
+
+def _check_times(value: object, name: str = "") -> None:
+    """Raise `ValueError` or `OverflowError` if a field whose name is that of a time has none."""
+    match value:
+        case str() if name.endswith(("_time", "since")):
+            to_ms(value)
+        case dict():
+            for key, content in value.items():
+                _check_times(content, key)
+        case list():
+            for content in value:
+                _check_times(content)
 
 
 class _AnyFormat(msgspec.Struct):

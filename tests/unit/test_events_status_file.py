@@ -67,6 +67,27 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path, text: bytes) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"written_time": "x"},
+        {"started_time": "2026-02-30T00:00:00.000Z"},
+        {"written_time": "2026-11-21T06:26:00.123"},  # not in UTC
+        {"broker": BrokerStatus(servers="localhost:9092", reachable=True, since="yesterday")},
+        {"pid": 2**40},
+        {"pid": -1},
+    ],
+)
+def test_an_impossible_time_or_process_is_damage(tmp_path: Path, changes: dict[str, Any]) -> None:
+    file = status_file.status_folder(tmp_path) / "spark_jobs-a-1.json"
+    write_status(file, status(**changes))
+    with pytest.raises(UserFacingError, match="is cut off or damaged: delete it"):
+        read_status(file, ProgramStatus)
+    assert len(find_statuses(tmp_path, "spark_jobs", ProgramStatus).unreadable) == 1
+    remove_superseded(tmp_path, "spark_jobs", ProgramStatus, lambda _: True)
+    assert file.exists()
+
+
 def test_a_file_of_another_version_is_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"format_version": 7, "colour": "red"}', encoding="utf-8")
