@@ -1,5 +1,6 @@
 """Run the command line of any program: users' errors end in a sentence, bugs in a stack trace."""
 
+import math
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,24 @@ END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 class UserFacingError(Exception):
     """An error that the user can correct. Its text is a sentence that says what to do."""
+
+
+def number_within(
+    flag: str, given: str | float, bounds: tuple[float, float], unit: str = ""
+) -> float:
+    """Return a number; raise `UserFacingError` if it is NaN, outside the bounds or no number.
+
+    Click lets NaN through where an option has a least or a greatest value.
+    """
+    least, most = bounds
+    try:
+        number = float(given) if isinstance(given, str) else given
+    except ValueError:
+        number = math.nan
+    if not least <= number <= most:
+        of_unit = f" of {unit}" if unit else ""
+        raise UserFacingError(f"{flag} {given} is not a number{of_unit} from {least} to {most}.")
+    return number
 
 
 def new_app(help_text: str) -> typer.Typer:

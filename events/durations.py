@@ -18,10 +18,10 @@ def to_duration_ms(text: str) -> int:
     if not found or not any(found.groups()):
         raise ValueError(f"{text!r} is not a duration such as 30s, 5m, 1h30m or 2d")
     parts = zip(UNITS_MS.values(), found.groups(), strict=True)
-    duration_ms = round(sum(unit * float(number) for unit, number in parts if number))
-    if duration_ms > MAX_MS:
+    duration_ms = sum(unit * float(number) for unit, number in parts if number)
+    if duration_ms > MAX_MS:  # infinite, if the text has hundreds of digits
         raise ValueError(f"{text!r} is longer than ten years")
-    return duration_ms
+    return round(duration_ms)
 
 
 def duration_option(text: str) -> int:

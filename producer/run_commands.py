@@ -24,6 +24,12 @@ from producer.streams.stream_set import STREAM_PLANS
 
 app = typer.Typer()
 
+SEQUENCES = (-(10**18), 10**18)
+"""With the numbers of the readings added, they still fit into 64 bits."""
+HISTORY_HOURS = (0.1, 10 * 365 * 24)
+LINGERS_MS = (0, 900_000)
+WATERMARKS_S = (0, 30 * 86_400)
+
 
 @app.command("run")
 def run_command(
@@ -91,7 +97,6 @@ def run_command(
     history_hours: Annotated[
         float | None,
         typer.Option(
-            min=0.1,
             help="First send so many hours of the past in a minute, unless the ledger has a run "
             "of the same streams. Needs --ledger.",
             show_default=False,
@@ -109,7 +114,7 @@ def run_command(
         typer.Option(help="YAML file of the rules that the jobs run with."),
     ] = None,
     lost_signal_watermark: Annotated[
-        float, typer.Option(min=0, help="The watermark of the job lost_signal, in seconds.")
+        float, typer.Option(help="The watermark of the job lost_signal, in seconds.")
     ] = LOST_SIGNAL_WATERMARK.total_seconds(),
     streams: Annotated[
         str | None,
@@ -120,7 +125,7 @@ def run_command(
     ] = None,
     linger_ms: Annotated[
         float | None,
-        typer.Option(min=0, max=900_000, help="How long a record may wait for its batch, in ms."),
+        typer.Option(help="How long a record may wait for its batch, in ms: 0 to 900,000."),
     ] = None,
     metrics_port: MetricsPort = None,
 ) -> None:
@@ -129,6 +134,14 @@ def run_command(
     Exit 1 if a delivery failed. The last line of stdout is a JSON object: what was sent,
     acknowledged and failed, and how fast. A history has such a line of its own before it.
     """
+    for flag, number, bounds, unit in (
+        ("--first-sequence", first_sequence, SEQUENCES, ""),
+        ("--history-hours", history_hours, HISTORY_HOURS, "hours"),
+        ("--linger-ms", linger_ms, LINGERS_MS, "milliseconds"),
+        ("--lost-signal-watermark", lost_signal_watermark, WATERMARKS_S, "seconds"),
+    ):
+        if number is not None:
+            cli.number_within(flag, number, bounds, unit)
     options: dict[str, Any] = {
         "rate": _rate(rate),
         "duration": duration,

@@ -1,6 +1,5 @@
 """The options of `run`: which jobs have them, which are refused, and what they configure."""
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
@@ -10,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from events.cli import UserFacingError
+from events.cli import UserFacingError, number_within
 from events.triggers import Trigger
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime.job import COMMON_OPTIONS, ConfiguredJob, Job
@@ -227,15 +226,7 @@ def refuse_empty(flag: str, given: str) -> None:
 
 def seconds(flag: str, given: str | float) -> float:
     """Return a number from 0 to a day; raise `UserFacingError` for anything else."""
-    try:
-        number = float(given)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= MOST_SECONDS:
-        raise UserFacingError(
-            f"{flag} {given} is not a number of seconds from 0 to {MOST_SECONDS}."
-        )
-    return number
+    return number_within(flag, given, (0, MOST_SECONDS), "seconds")
 
 
 def pairs(flag: str, texts: Iterable[str]) -> tuple[tuple[str, str], ...]:

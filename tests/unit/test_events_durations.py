@@ -17,7 +17,9 @@ def test_a_duration_is_numbers_with_units_or_a_number_of_seconds() -> None:
     assert {text: to_duration_ms(text) for text in expected_ms} == expected_ms
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-5m", "5 minutes", "m5", "5m1h", "4000d"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "-5m", "5 minutes", "m5", "5m1h", "4000d", "9" * 400, "9" * 400 + "d"]
+)
 def test_an_invalid_duration_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text!r} is "):
         to_duration_ms(text)
