@@ -38,6 +38,26 @@ def make_folder(folder: Path, called: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+def take_lock(locks: ExitStack, file: Path, owner: str) -> str | None:
+    """Lock a file until `locks` closes; return None, or who has locked it.
+
+    `owner` describes this process to others. The kernel releases the lock when the process ends,
+    however it ends, and programs that it starts do not inherit it. Raises `OSError` when the file
+    cannot be locked.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    opened = locks.enter_context(file.open("a+", encoding="utf-8"))
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        opened.seek(0)
+        return opened.read() or "another process"
+    opened.truncate(0)
+    opened.write(owner)
+    opened.flush()
+    return None
+
+
 @contextmanager
 def exclusive_lock(
     lock: Path, sentence: str, advice: str = "correct its folder's owner, or choose another folder"

@@ -1,15 +1,13 @@
 """Add the job `dead_letters` to the jobs of a run, for topics that no other process reports."""
 
-import fcntl
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TextIO
 
 from events.cli import UserFacingError
-from events.files import writing
+from events.files import take_lock, writing
 from events.times import now_ms, to_text
 from events.topics import Topic
 from spark_jobs.runtime.job import ConfiguredJob
@@ -58,22 +56,11 @@ def lock_file(checkpoint_root: str, topic_prefix: str, topic: Topic) -> Path:
 def _take(locks: ExitStack, file: Path, owner: str, log: Callable[[str], None]) -> bool:
     """Lock a file until `locks` closes; if another process has locked it, log which one."""
     with writing(f"the lock file {file}", "correct the checkpoint root, or use --no-dead-letters"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        opened: TextIO = file.open("a+", encoding="utf-8")
-        locks.callback(opened.close)
-        try:
-            # The kernel releases it when the process ends, however it ends.
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            opened.seek(0)
-            other = opened.read() or "another process"
-            topic = file.parent.name.removeprefix(f"{dead_letters.JOB.name}-")
-            log(f"{other} reports the dead letters of {topic}, so this one does not")
-            return False
-        opened.truncate(0)
-        opened.write(owner)
-        opened.flush()
-    return True
+        other = take_lock(locks, file, owner)
+    if other:
+        topic = file.parent.name.removeprefix(f"{dead_letters.JOB.name}-")
+        log(f"{other} reports the dead letters of {topic}, so this one does not")
+    return not other
 
 
 def _describe(jobs: Sequence[ConfiguredJob]) -> str:

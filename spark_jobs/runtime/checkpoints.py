@@ -2,17 +2,22 @@
 
 A checkpoint lies below `--checkpoint-root` at job / plan / state version / prefix (`-` for none).
 Its `fingerprint.json` holds the options that the state depends on. A query with another fingerprint
-is refused, since it would misread the state.
+is refused, since it would misread the state. The process that runs the query locks `driver.lock`.
 """
 
 import json
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from events.cli import UserFacingError
-from events.files import replace_file
+from events.files import replace_file, take_lock
 
 _FINGERPRINT_FILE = "fingerprint.json"
+_LOCK_FILE = "driver.lock"
 _OLD_FINGERPRINT_FILE = "begun-with.json"
 _SINK_LOG = "_spark_metadata"
 
@@ -72,6 +77,27 @@ def check_checkpoint(root: str, identity: Identity, output_folder: str | None = 
             f"{output_folder} was written with another checkpoint than {path}, which is new: "
             "choose another --archive, or the checkpoint root that wrote it."
         )
+
+
+@contextmanager
+def locked(root: str, identities: Iterable[Identity]) -> Iterator[None]:
+    """Hold the checkpoints of queries, so that no other process uses them.
+
+    Raises `UserFacingError` when one does: the two would write each batch twice, and fail each
+    other. A folder that cannot be locked is not held, as those in an object store.
+    """
+    owner = f"process {os.getpid()} on {socket.gethostname()}"
+    with ExitStack() as locks:
+        for identity in () if "://" in root else identities:
+            path, other = checkpoint_path(root, identity), None
+            with suppress(OSError):
+                other = take_lock(locks, Path(path) / _LOCK_FILE, owner)
+            if other:
+                raise UserFacingError(
+                    f"{other} runs {identity.job} with the checkpoint {path}: end it first, or "
+                    "give this one another --checkpoint-root."
+                )
+        yield
 
 
 def open_checkpoint(root: str, identity: Identity, output_folder: str | None = None) -> str:

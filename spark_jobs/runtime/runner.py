@@ -115,15 +115,17 @@ def run(
     process at once, as a crash would, even if the JVM does not answer. Raises `UserFacingError`
     when a job cannot start or a query fails for good. `log` receives one line for each job that
     starts, and for each query that fails, is started again or ends. A checkpoint that refuses the
-    options is named before Spark starts.
+    options, or that another process uses, is named before Spark starts.
 
     With available-now the jobs start in stages (`dependency_stages`), each after the one before it
     has ended. A query that fails is not started again.
     """
+    queries = list[_Query]()
     for one in jobs:
         one.check()
-        for query in _queries_of(one, settings, options):
-            checkpoints.check_checkpoint(options.checkpoint_root, query.identity, query.folder)
+        queries += _queries_of(one, settings, options)
+    for query in queries:
+        checkpoints.check_checkpoint(options.checkpoint_root, query.identity, query.folder)
     partition_count = _partition_counts(jobs, settings)
     slots = count_slots(jobs, partition_count, options)
     state_partitions = max(1, *(options.state_partitions_for(one.job) for one in jobs))
@@ -134,6 +136,7 @@ def run(
     batches = BatchMetrics()
     metrics = [StatusCollector(recorder.snapshot, STATUS_METRICS), *batches.collectors]
     with (
+        checkpoints.locked(options.checkpoint_root, [query.identity for query in queries]),
         serve_metrics(settings.metrics_port, metrics),
         collected_signals(second_kills=True) as received,
         without_py4j_logs(),

@@ -1,13 +1,17 @@
 """Where a query keeps its state, and when the state is refused."""
 
 import errno
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from events.cli import UserFacingError
-from spark_jobs.runtime.checkpoints import Identity, checkpoint_path, open_checkpoint
+from spark_jobs.runtime.checkpoints import Identity, checkpoint_path, locked, open_checkpoint
 
 
 def identity(**fingerprint: str) -> Identity:
@@ -138,3 +142,49 @@ def test_a_new_checkpoint_does_not_continue_files_of_another_one(tmp_path: Path)
         "choose another --archive, or the checkpoint root that wrote it."
     )
     assert not Path(path).exists()
+
+
+def test_a_second_driver_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
+    root, other = str(tmp_path), Identity("user_totals", "totals", "v1", "test-", {})
+    path = checkpoint_path(root, identity())
+    with locked(root, [identity()]):
+        with pytest.raises(UserFacingError) as refused, locked(root, [other, identity()]):
+            pass
+        with locked(root, [other]):  # the refused one has released it
+            pass
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert str(refused.value) == (
+        f"process {os.getpid()} on {socket.gethostname()} runs rack_temperature with the "
+        f"checkpoint {path}: end it first, or give this one another --checkpoint-root."
+    )
+    with child, locked(root, [identity()]):  # a child of the first does not hold the lock
+        assert open_checkpoint(root, identity()) == path
+
+
+def test_a_killed_driver_leaves_no_lock(tmp_path: Path) -> None:
+    path = Path(checkpoint_path(str(tmp_path), identity()))
+    path.mkdir(parents=True)
+    code = (
+        "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX);"
+        "print('locked', flush=True); input()"
+    )
+    command = [sys.executable, "-c", code, str(path / "driver.lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as driver:
+        assert driver.stdout and driver.stdout.readline() == b"locked\n"
+        with (
+            pytest.raises(UserFacingError, match=r"^another process runs rack_temperature with"),
+            locked(str(tmp_path), [identity()]),
+        ):
+            pass
+        driver.kill()
+    with locked(str(tmp_path), [identity()]):
+        pass
+
+
+def test_what_cannot_be_locked_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    for root in ("s3a://bucket/state", "file"):
+        with locked(root, [identity()]), locked(root, [identity()]):
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

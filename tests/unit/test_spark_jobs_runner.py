@@ -28,7 +28,7 @@ from spark_jobs.clickstream import user_sessions
 from spark_jobs.registry import JOBS
 from spark_jobs.rules.framework.bucketed_readings import BUCKET_COUNT
 from spark_jobs.runtime import runner
-from spark_jobs.runtime.checkpoints import Identity, open_checkpoint
+from spark_jobs.runtime.checkpoints import Identity, locked, open_checkpoint
 from spark_jobs.runtime.job import ConfiguredJob, Job
 from spark_jobs.runtime.options import JobOptions, RuleOptions
 from spark_jobs.runtime.progress import BatchListener
@@ -46,6 +46,9 @@ from spark_jobs.storage import deduplicate
 from spark_jobs.storage.dead_letters import reporting_jobs
 from spark_jobs.telemetry import rack_temperature, signal_statistics
 from tests.driver_statuses import driver, query
+
+UNLOCKED = RunOptions(checkpoint_root="s3a://bucket/checkpoints")
+"""An object store has no locks, which a driver of this checkout might hold."""
 
 
 def configured(
@@ -293,12 +296,12 @@ def test_slots_follow_the_partitions_of_the_broker(monkeypatch: pytest.MonkeyPat
         counts[settings.topic(RACK_READINGS)] = partitions
         monkeypatch.setattr(runner, "partition_counts", lambda *_, counts=counts: counts)
         with pytest.raises(StartReachedError):
-            runner.run(jobs, settings, RunOptions(), lambda _: None)
+            runner.run(jobs, settings, UNLOCKED, lambda _: None)
     # Each partition has a reader of weak_signal and a reader of dead_letters.
     assert slots[1] - slots[0] == 2 * 2 * RACK_READINGS.partitions
 
 
-def test_other_options_than_the_checkpoints_are_refused_before_spark_starts(
+def test_a_checkpoint_of_other_options_or_in_use_is_refused_before_spark_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = Settings()
@@ -312,6 +315,9 @@ def test_other_options_than_the_checkpoints_are_refused_before_spark_starts(
     for one in runner._queries_of(usual, settings, root):
         open_checkpoint(str(tmp_path), one.identity, one.folder)
     with pytest.raises(StartReachedError):
+        start(usual)
+    identities = [one.identity for one in runner._queries_of(usual, settings, root)]
+    with locked(str(tmp_path), identities), pytest.raises(UserFacingError, match="end it first"):
         start(usual)
     with pytest.raises(UserFacingError, match="state_partitions was 4 and is now 8"):
         start(usual, replace(root, state_partitions=8))
@@ -337,7 +343,7 @@ def starts(monkeypatch: pytest.MonkeyPatch, jobs: Sequence[ConfiguredJob]) -> li
     monkeypatch.setattr(runner, "prepare", prepare)
     monkeypatch.setattr(BatchListener, "add_to", Mock())
     monkeypatch.setattr(Supervisor, "watch", watch)
-    assert runner.run(jobs, settings, RunOptions(), lambda _: None) == 0
+    assert runner.run(jobs, settings, UNLOCKED, lambda _: None) == 0
     return running_together
 
 
@@ -416,7 +422,7 @@ def test_after_a_signal_no_further_job_starts(
     monkeypatch.setattr(runner, "prepare", prepare)
     monkeypatch.setattr(BatchListener, "add_to", Mock())
     jobs = [configured("weak_signal"), configured("overheating")]
-    assert runner.run(jobs, settings, RunOptions(), lambda _: None) == status
+    assert runner.run(jobs, settings, UNLOCKED, lambda _: None) == status
     assert started == ["weak_signal"]
 
 
@@ -429,7 +435,10 @@ def test_a_progress_file_that_cannot_be_written_is_named_before_spark_starts(
         UserFacingError, match=r"progress file .* cannot be written \(Is a directory"
     ):
         runner.run(
-            [configured("weak_signal")], settings, RunOptions(progress=tmp_path), lambda _: None
+            [configured("weak_signal")],
+            settings,
+            replace(UNLOCKED, progress=tmp_path),
+            lambda _: None,
         )
 
 
@@ -465,7 +474,7 @@ def test_the_end_of_the_jvm_is_one_sentence_and_its_other_failures_are_bugs(
         monkeypatch.setattr(BatchListener, "add_to", Mock())
         monkeypatch.setattr(Supervisor, "watch", watch)
         jobs = [configured("weak_signal")]
-        return runner.run(jobs, settings, RunOptions(), lambda _: None)
+        return runner.run(jobs, settings, UNLOCKED, lambda _: None)
 
     settings = Settings()
     monkeypatch.setattr(runner, "prepare", lambda *_: [])
