@@ -45,7 +45,6 @@ def take_lock(locks: ExitStack, file: Path, owner: str) -> str | None:
     however it ends, and programs that it starts do not inherit it. Raises `OSError` when the file
     cannot be locked.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
     opened = locks.enter_context(file.open("a+", encoding="utf-8"))
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,11 +65,9 @@ def exclusive_lock(
 
     `advice` says what to do when the file cannot be written.
     """
-    with ExitStack() as opened:
+    with ExitStack() as locks:
         with writing(f"the lock file {lock}", advice):
-            file = opened.enter_context(lock.open("w"))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserFacingError(sentence) from None
+            other = take_lock(locks, lock, owner="")
+        if other:
+            raise UserFacingError(sentence)
         yield

@@ -56,6 +56,7 @@ def lock_file(checkpoint_root: str, topic_prefix: str, topic: Topic) -> Path:
 def _take(locks: ExitStack, file: Path, owner: str, log: Callable[[str], None]) -> bool:
     """Lock a file until `locks` closes; if another process has locked it, log which one."""
     with writing(f"the lock file {file}", "correct the checkpoint root, or use --no-dead-letters"):
+        file.parent.mkdir(parents=True, exist_ok=True)
         other = take_lock(locks, file, owner)
     if other:
         topic = file.parent.name.removeprefix(f"{dead_letters.JOB.name}-")

@@ -91,6 +91,7 @@ def locked(root: str, identities: Iterable[Identity]) -> Iterator[None]:
         for identity in () if "://" in root else identities:
             path, other = checkpoint_path(root, identity), None
             with suppress(OSError):
+                Path(path).mkdir(parents=True, exist_ok=True)
                 other = take_lock(locks, Path(path) / _LOCK_FILE, owner)
             if other:
                 raise UserFacingError(
