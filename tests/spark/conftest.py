@@ -28,5 +28,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
+def many_groups(spark: SparkSession) -> None:
+    """Keep the aggregate of every group in memory: sorting would lose the order of arrival."""
+    spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "10000000")
+
+
+@pytest.fixture
 def inventory(tmp_path: Path) -> Path:
     return tmp_path

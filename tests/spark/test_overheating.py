@@ -42,12 +42,6 @@ from tests.spark.rack_histories import (
 DEFAULTS = FleetLimits(Limits(), {})
 
 
-@pytest.fixture
-def many_groups(spark: SparkSession) -> None:
-    """Keep the aggregate of every group in memory: sorting would lose the order of arrival."""
-    spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "10000000")
-
-
 def read(spark: SparkSession, history: list[RackReading]) -> DataFrame:
     """Return readings as the jobs read them."""
     return readable(parse(readings_table(spark, history), RackReading, in_jvm=True))

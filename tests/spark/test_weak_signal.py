@@ -78,10 +78,9 @@ def test_the_sentences_name_the_rack_and_the_strength_that_decided(spark: SparkS
     ]
 
 
+@pytest.mark.usefixtures("many_groups")
 def test_weak_signal_in_real_time_mode_gives_the_alerts_of_the_oracle(spark: SparkSession) -> None:
     """A batch emits once per rack, so each start of a history is a rack of its own here."""
-    # Sorting would lose the order of arrival.
-    spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "10000000")
     random = Random(5)
     histories = {
         rack.rack_id: with_signal_strengths(random, deliveries(random, rack.rack_id, readings=12))
@@ -102,8 +101,10 @@ def test_weak_signal_in_real_time_mode_gives_the_alerts_of_the_oracle(spark: Spa
         taken = [replace(each, rack_id=rack.rack_id) for each in start]
         readings += taken
         # The job ignores readings between the bounds, and emits for the last of the others.
-        below, clear_at = lookup(rack.rack_id).below, lookup(rack.rack_id).clear_at
-        conclusive = [each for each in taken if not below <= each.signal_strength < clear_at]
+        rule = lookup(rack.rack_id)
+        conclusive = [
+            each for each in taken if not rule.below <= each.signal_strength < rule.clear_at
+        ]
         earlier = weak_signal_alerts(conclusive[:-1], lookup)
         due += weak_signal_alerts(conclusive, lookup)[len(earlier) :]
     table = table_of(
