@@ -22,10 +22,7 @@ class UserFacingError(Exception):
 def number_within(
     flag: str, given: str | float, bounds: tuple[float, float], unit: str = ""
 ) -> float:
-    """Return a number; raise `UserFacingError` if it is NaN, outside the bounds or no number.
-
-    Click lets NaN through where an option has a least or a greatest value.
-    """
+    """Return a number; raise `UserFacingError` if it is NaN, outside the bounds or no number."""
     least, most = bounds
     try:
         number = float(given) if isinstance(given, str) else given

@@ -1,4 +1,4 @@
-"""What the command lines say about numbers that Click lets through."""
+"""What the command lines say about numbers that nothing can use."""
 
 import pytest
 
