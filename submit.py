@@ -1,4 +1,4 @@
-"""The program for `spark-submit`: `python -m spark_jobs`, with the same arguments.
+"""Run `python -m spark_jobs` under `spark-submit`, with the same arguments.
 
 `spark-submit submit.py run overheating …` takes the master, memory and cores from spark-submit. It
 lies beside the packages because spark-submit puts the file's folder on Python's path.

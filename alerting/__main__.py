@@ -1,4 +1,4 @@
-"""`python -m alerting`: log each alert once, notify people, and take operators' commands."""
+"""Provide `python -m alerting`: log alerts once, notify people, and take operators' commands."""
 
 if __name__ == "__main__":
     from events.start import end_at_ctrl_c

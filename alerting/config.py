@@ -1,4 +1,4 @@
-"""The settings of alerting: its database, and channels with their secrets."""
+"""Define the settings of alerting: its database, and channels with their secrets."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The Prometheus metrics of alerting: its status, its database, and the latency of alerts."""
+"""Define the Prometheus metrics of alerting: its status, its database, and its alerts' latency."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence

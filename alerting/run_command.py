@@ -1,4 +1,4 @@
-"""The commands `run`, which logs alerts, notifies people and publishes incidents, and `counts`."""
+"""Provide `run`, which logs alerts, notifies people and publishes incidents, and `counts`."""
 
 import io
 import signal

@@ -1,4 +1,4 @@
-"""The tables of alerting's database, and the number of their format."""
+"""Define the tables of alerting's database, and the number of their format."""
 
 import sqlite3
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command `health`: it reads the status files of alerting processes, and loads little else."""
+"""Provide `health`, which reads the status files of alerting processes and loads little else."""
 
 import os
 import socket

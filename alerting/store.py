@@ -1,4 +1,4 @@
-"""The database: alerts, incidents, the offsets read so far, and the length of the log file.
+"""Store alerts, incidents, the offsets read so far, and the length of the log file.
 
 All of it is one SQLite file, and each batch of records is one transaction. Alerts, incidents, due
 notices, offsets and the length of the log file change together or not at all, so a crash at any

@@ -1,1 +1,1 @@
-"""A real Apache Kafka on this machine without Docker: server and topics."""
+"""Run a real Apache Kafka on this machine without Docker: server and topics."""

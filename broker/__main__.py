@@ -1,4 +1,4 @@
-"""`python -m broker up|down|status|topics`: a real Kafka on this machine, and its topics."""
+"""Provide `python -m broker up|down|status|topics`: a real Kafka on this machine and its topics."""
 
 if __name__ == "__main__":
     from events.start import end_at_ctrl_c

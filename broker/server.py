@@ -1,4 +1,4 @@
-"""One Apache Kafka broker in KRaft mode: start it from its published jars, find it, stop it.
+"""Start one Apache Kafka broker in KRaft mode from its published jars, find it, and stop it.
 
 A broker's data folder holds `log/` (the data), `server.properties` (rewritten at each start),
 `broker.log`, `process.json` (the process that serves the folder) and `lock` (held while the broker

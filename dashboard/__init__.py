@@ -1,3 +1,3 @@
-"""One live page over the output topics: racks, incidents, clickstream and the pipeline itself."""
+"""Show one live page over the output topics: racks, incidents, clickstream and the pipeline."""
 
 DEFAULT_PORT = 8000

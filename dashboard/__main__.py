@@ -1,4 +1,4 @@
-"""`python -m dashboard`: serve the live page."""
+"""Provide `python -m dashboard`: serve the live page."""
 
 if __name__ == "__main__":
     from events.start import end_at_ctrl_c

@@ -1,4 +1,4 @@
-"""The newest alerts, each once, and how many there were of each rule."""
+"""Keep the newest alerts, each once, and count the alerts of each rule."""
 
 from collections import Counter, deque
 from collections.abc import Iterable

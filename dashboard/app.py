@@ -1,4 +1,4 @@
-"""The dashboard over HTTP: the page, the stream of updates, one rack, dead letters, commands."""
+"""Answer HTTP requests: the page, the stream of updates, one rack, dead letters, commands."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Collections that forget their oldest entries, so that memory stays bounded."""
+"""Define collections that forget their oldest entries, so that memory stays bounded."""
 
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""The newest dead letters, each once, with as much of their values as a page shows."""
+"""Keep the newest dead letters, each once, with as much of their values as a page shows."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The incidents that alerting publishes, open and resolved, and those that were removed."""
+"""Keep the incidents that alerting publishes, open and resolved, and note which were removed."""
 
 from collections import deque
 from collections.abc import Iterable

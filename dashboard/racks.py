@@ -1,4 +1,4 @@
-"""The racks: the newest reading of each by `sequence`, its history, and its open rules."""
+"""Keep the newest reading of each rack by `sequence`, its history, and its open rules."""
 
 import math
 from array import array

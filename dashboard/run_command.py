@@ -1,4 +1,4 @@
-"""The commands `run`, which serves the page, and `health`, which asks it whether it works."""
+"""Provide `run`, which serves the page, and `health`, which asks it whether it works."""
 
 import asyncio
 import ctypes

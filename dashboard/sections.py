@@ -1,4 +1,4 @@
-"""Versions of the parts of the state that are sent as a whole."""
+"""Track the versions of the parts of the state that are sent as a whole."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""The HTTP server, with limits: how many connections, how long they may idle or not read.
+"""Serve HTTP within limits: how many connections, how long they may idle or not read.
 
 uvicorn waits without an end for a request's headers, and for a browser that does not read.
 """

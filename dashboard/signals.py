@@ -1,4 +1,4 @@
-"""The newest signal statistics of each type of device."""
+"""Keep the newest signal statistics of each type of device."""
 
 from collections.abc import Iterable
 

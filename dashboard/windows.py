@@ -1,4 +1,4 @@
-"""The newest temperature windows of the fleet and of each rack."""
+"""Keep the newest temperature windows of the fleet and of each rack."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,1 +1,1 @@
-"""The whole pipeline on this machine, without Docker, and a verdict on its outputs."""
+"""Run the whole pipeline on this machine, without Docker, and judge its outputs."""

@@ -1,4 +1,4 @@
-"""`python -m demo run`: the whole pipeline on this machine without Docker, then a verdict."""
+"""Provide `python -m demo run`: the pipeline on this machine without Docker, then a verdict."""
 
 if __name__ == "__main__":
     from events.start import end_at_ctrl_c

@@ -1,4 +1,4 @@
-"""The demo's processes: each in its own session, watched while it runs, all ended at the end.
+"""Start the demo's processes, each in its own session, watch them, and end them all at the end.
 
 Every process that the demo starts, and every one that those start, inherits an environment variable
 with the demo's folder. The demo finds its processes by it: also when it was interrupted between

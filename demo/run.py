@@ -1,4 +1,4 @@
-"""One demo from start to verdict: the broker first, then the producers and the jobs."""
+"""Run one demo from start to verdict: the broker first, then the producers and the jobs."""
 
 import os
 import signal

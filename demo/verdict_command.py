@@ -1,4 +1,4 @@
-"""The command `verdict`: judge a pipeline that runs elsewhere, such as in containers."""
+"""Provide the command `verdict`: judge a pipeline that runs elsewhere, such as in containers."""
 
 import time
 from collections.abc import Mapping

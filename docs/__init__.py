@@ -1,1 +1,1 @@
-"""The documentation, and the program that generates one of its pages."""
+"""Document the project; `docs.commands` generates one of the pages."""

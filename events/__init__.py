@@ -1,1 +1,1 @@
-"""The contract (`docs/contract.md`) in code: records, Spark schemas, topics, rules, settings."""
+"""Define the contract (`docs/contract.md`) in code: records, schemas, topics, rules, settings."""

@@ -1,4 +1,4 @@
-"""The status of an alerting process: what `alerting run` writes, and everything else reads.
+"""Define the status of an alerting process: `alerting run` writes it, everything else reads it.
 
 Health checks run every few seconds, so this module imports little.
 """

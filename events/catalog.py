@@ -1,4 +1,4 @@
-"""The names of all rules and jobs, each written once.
+"""Name all rules and jobs, each in one place.
 
 A rule's name is what alerts carry; a job's name is what the command line takes. Everything that
 names one (rules files, jobs, oracles, the demo, deployment, docs) takes it from here.

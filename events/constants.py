@@ -1,4 +1,4 @@
-"""The contract's numbers, each defined once: jobs and oracles share them.
+"""Define the contract's numbers, each once: jobs and oracles share them.
 
 Durations are `timedelta`: `events.times.to_interval` writes one as Spark reads it ("10 minutes"),
 `events.times.duration_ms` gives its milliseconds.

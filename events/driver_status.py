@@ -1,4 +1,4 @@
-"""The status of a driver and its queries: what `spark_jobs` writes, and everything else reads.
+"""Define the status of a driver and its queries: `spark_jobs` writes it, everything else reads it.
 
 Health checks run every few seconds, so this module loads nothing of Spark.
 """

@@ -1,4 +1,4 @@
-"""Files that several processes use: replace them in one step, and lock them."""
+"""Replace files that several processes use in one step, and lock them."""
 
 import fcntl
 from collections.abc import Iterator

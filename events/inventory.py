@@ -1,4 +1,4 @@
-"""The inventory: a file of JSON lines, one rack per line, each with its threshold."""
+"""Read and write the inventory, a file of JSON lines: one rack per line, with its threshold."""
 
 from collections.abc import Iterable
 from pathlib import Path

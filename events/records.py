@@ -1,4 +1,4 @@
-"""The records of the contract: the only definition of each field's name, type and unit.
+"""Define the records of the contract: each field's name, type and unit, only here.
 
 The producer encodes them, alerting decodes them, and `events.spark_schemas` derives the Spark
 schemas from them. Times are text here, as on the wire: ISO-8601 in UTC with `Z` (see

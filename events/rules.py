@@ -1,4 +1,4 @@
-"""The rules file: what triggers an alert, for which racks; checked against the inventory.
+"""Read the rules file: what triggers an alert, for which racks; check it against the inventory.
 
 For each kind of rule, the first one in the file that applies to a rack counts; if none applies,
 the kind's defaults do.

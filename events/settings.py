@@ -1,4 +1,4 @@
-"""Settings of every program: environment over `.env` over default, checked at start."""
+"""Read the settings of every program: environment over `.env` over default, checked at start."""
 
 import os
 from contextlib import suppress

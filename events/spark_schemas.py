@@ -1,4 +1,4 @@
-"""Spark schemas, derived from the records so that no field is named twice."""
+"""Derive the Spark schemas from the records, so that no field is named twice."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The status line of a long run, on stderr."""
+"""Show the status of a long run in one line on stderr."""
 
 import sys
 from typing import Self

@@ -1,4 +1,4 @@
-"""Moments as epoch milliseconds and as the contract's text; durations as Spark's intervals."""
+"""Convert epoch milliseconds to the contract's text and back, durations to Spark's intervals."""
 
 import re
 import time

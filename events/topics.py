@@ -1,4 +1,4 @@
-"""The topics of the contract (`docs/contract.md`): name, partitions, and the record in each."""
+"""Define the topics of the contract (`docs/contract.md`): name, partitions, the record in each."""
 
 from dataclasses import dataclass
 

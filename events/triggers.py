@@ -1,4 +1,4 @@
-"""The three ways in which a job runs."""
+"""Define the three ways in which a job runs."""
 
 from enum import StrEnum
 

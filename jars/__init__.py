@@ -1,1 +1,1 @@
-"""The Java parts: published jars, each locked by name, version and SHA-256, and fetched once."""
+"""Fetch the published jars once, each locked by name, version and SHA-256."""

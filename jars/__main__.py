@@ -1,4 +1,4 @@
-"""`python -m jars fetch|lock`: fetch the locked jars, or lock new versions."""
+"""Provide `python -m jars fetch|lock`: fetch the locked jars, or lock new versions."""
 
 if __name__ == "__main__":
     from events.start import end_at_ctrl_c

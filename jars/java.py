@@ -1,4 +1,4 @@
-"""The Java that runs the project's programs, and the options of short-lived ones."""
+"""Find the Java that runs the project's programs, and give the options of short-lived ones."""
 
 import os
 import shutil

@@ -1,1 +1,1 @@
-"""Structured Streaming in small programs, each with its data and its expected output."""
+"""Teach Structured Streaming in small programs, each with its data and its expected output."""

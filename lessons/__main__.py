@@ -1,4 +1,4 @@
-"""The lessons on the command line: `python -m lessons list|show|run|pages`."""
+"""Provide the lessons on the command line: `python -m lessons list|show|run|pages`."""
 
 if __name__ == "__main__":
     from events.start import end_at_ctrl_c

@@ -1,1 +1,1 @@
-"""Load experiments on this machine: latency, throughput, capacity."""
+"""Run load experiments on this machine: latency, throughput, capacity."""

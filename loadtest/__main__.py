@@ -1,4 +1,4 @@
-"""`python -m loadtest`: run load plans, find capacities, compare engines, write reports."""
+"""Provide `python -m loadtest`: run load plans, find capacities, compare engines, write reports."""
 
 if __name__ == "__main__":
     from events.start import end_at_ctrl_c

@@ -1,4 +1,4 @@
-"""Capacity: the highest sustained rate, by doubling until one fails, then halving the gap."""
+"""Find the highest sustained rate: double until one fails, then halve the gap."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The command lines of a point's programs; their files are in the point's folder."""
+"""Build the command lines of a point's programs; their files are in the point's folder."""
 
 from pathlib import Path
 from typing import Any

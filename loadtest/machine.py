@@ -1,4 +1,4 @@
-"""The machine and its versions, without anything that identifies the machine or its owner."""
+"""Describe the machine and its versions, without anything that identifies it or its owner."""
 
 import platform
 import subprocess

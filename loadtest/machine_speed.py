@@ -1,4 +1,4 @@
-"""How fast this machine computes now: neighbours of a virtual machine may halve its speed.
+"""Measure how fast this machine computes now: neighbours of a virtual machine may halve its speed.
 
 They use the same core's other hardware thread, which no count of processor time shows.
 Figures of two days can be compared only where the machine was equally fast.

@@ -1,4 +1,4 @@
-"""Load plans: what a run measures, read from YAML and checked, and the points that follow from it.
+"""Read load plans from YAML, check them, and derive the points of a run.
 
 A point is one run of one variant at one rate. Variants run in alternating order, so that changes of
 the machine over time do not fall on one of them.

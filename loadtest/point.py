@@ -1,4 +1,4 @@
-"""One point: fresh topics and checkpoints, the programs, the load, and the result.
+"""Run one point: fresh topics and checkpoints, the programs, the load, and the result.
 
 Each program is a process of its own: collector, jobs, producer. The jobs run before the first
 record is sent, so that no backlog of their start is measured. In a catch-up all records are in the

@@ -1,4 +1,4 @@
-"""Child processes: the project's own programs, with a topic prefix, always stopped at the end."""
+"""Run the project's own programs as child processes, with a topic prefix, and always stop them."""
 
 import os
 import subprocess

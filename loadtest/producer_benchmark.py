@@ -1,4 +1,4 @@
-"""Producer benchmark: a point without jobs that sends as fast as possible.
+"""Benchmark the producer: run a point without jobs that sends as fast as possible.
 
 The senders are this project's producer or Kafka's ProducerPerformance. The rate is measured by the
 broker's clock: the topic's records over the time from its first append to its last. The start of

@@ -1,4 +1,4 @@
-"""The programs of a point by name; their logs are in its folder, and a failure quotes its log."""
+"""Start a point's programs by name; their logs are in its folder, and a failure quotes its log."""
 
 import subprocess
 import time

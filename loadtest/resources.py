@@ -1,4 +1,4 @@
-"""Resources: a plan's disk and memory, estimated generously before it starts."""
+"""Estimate a plan's disk and memory generously before it starts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A run of a plan: its points in order, each saved when done, so that any end can be resumed."""
+"""Run a plan: its points in order, each saved when done, so that any end can be resumed."""
 
 import shutil
 import sys

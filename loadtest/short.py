@@ -1,4 +1,4 @@
-"""Short forms of plans: the same programs with a small load. They show that a plan runs.
+"""Make short forms of plans: the same programs with a small load, to show that a plan runs.
 
 They measure nothing: the jobs are not warm, and the limits allow any speed.
 """

@@ -1,4 +1,4 @@
-"""The topics of one point: created before it, removed after it."""
+"""Create the topics of one point before it, and remove them after it."""
 
 from collections.abc import Sequence
 

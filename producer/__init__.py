@@ -1,1 +1,1 @@
-"""The producer: make a world, draw streams, apply faults, publish, and know the expected output."""
+"""Make a world, draw streams, apply faults, publish events, and know the expected output."""

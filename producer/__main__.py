@@ -1,4 +1,4 @@
-"""The command line: `python -m producer run|faults|world|health`."""
+"""Provide the command line `python -m producer run|faults|world|health`."""
 
 if __name__ == "__main__":
     from events.start import end_at_ctrl_c

@@ -1,4 +1,4 @@
-"""Every fault by name, with its options, their units and their bounds.
+"""Define every fault by name, with its options, their units and their bounds.
 
 A fault affects either a share of the events of every stream (one event in each block of 1/share,
 at a place that the seed draws), or some racks during episodes. The clicks stream has two topics,

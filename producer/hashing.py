@@ -1,4 +1,4 @@
-"""Random numbers as a function of (seed, purpose, number), so that any slice can be drawn alone."""
+"""Draw random numbers as a function of (seed, purpose, number), so any slice can be drawn alone."""
 
 import zlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""The command `health`: it reads the producer's status file."""
+"""Provide the command `health`, which reads the producer's status file."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Records that no job can read: one way to corrupt an event per kind."""
+"""Corrupt events so that no job can read them: one way per kind."""
 
 from collections.abc import Callable
 from typing import Any, Literal, get_args

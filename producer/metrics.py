@@ -1,4 +1,4 @@
-"""The Prometheus metrics of a producer: all are figures of its status."""
+"""Define the Prometheus metrics of a producer: all are figures of its status."""
 
 from collections.abc import Sequence
 

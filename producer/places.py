@@ -1,4 +1,4 @@
-"""Places of records in a topic as integers, which take less memory than tuples."""
+"""Represent places of records in a topic as integers, which take less memory than tuples."""
 
 from typing import TypeVar
 

@@ -1,4 +1,4 @@
-"""Progress of a run: a status line on a terminal, a line every few seconds elsewhere."""
+"""Show the progress of a run: a status line on a terminal, a line every few seconds elsewhere."""
 
 import time
 from collections.abc import Callable

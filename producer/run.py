@@ -1,4 +1,4 @@
-"""One run: draw the plan, send it on schedule, summarize it, and write its truth."""
+"""Run the producer: draw the plan, send it on schedule, summarize it, and write its truth."""
 
 import gc
 import time

@@ -1,4 +1,4 @@
-"""Commands that load the streams: `run`, `faults` and `world`."""
+"""Provide the commands that load the streams: `run`, `faults` and `world`."""
 
 import inspect
 import signal

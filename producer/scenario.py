@@ -1,4 +1,4 @@
-"""Scenario files: options and faults of a run, checked, with the wrong line in the error."""
+"""Read scenario files: options and faults of a run, checked, with the wrong line in the error."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The producer's status: what it has sent, and how far it is behind its schedule.
+"""Record the producer's status: what it has sent, and how far it is behind its schedule.
 
 Health checks run every few seconds, so this module loads nothing of the streams.
 """

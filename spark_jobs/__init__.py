@@ -1,1 +1,1 @@
-"""Structured Streaming jobs: one file or small folder per question, and what they share."""
+"""Run Structured Streaming jobs: one file or small folder per question, and what they share."""

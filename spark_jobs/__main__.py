@@ -1,4 +1,4 @@
-"""`python -m spark_jobs list|run|compact|status|health`: the jobs on the command line."""
+"""Provide the jobs on the command line: `python -m spark_jobs list|run|compact|status|health`."""
 
 if __name__ == "__main__":
     from events.start import end_at_ctrl_c

@@ -1,4 +1,4 @@
-"""The command `compact`: merge the archive's small files, once or again and again."""
+"""Provide `compact`, which merges the archive's small files, once or again and again."""
 
 import time
 from pathlib import Path

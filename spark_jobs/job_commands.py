@@ -1,4 +1,4 @@
-"""Commands that load Spark: `list` and `run`."""
+"""Provide the commands that load Spark: `list` and `run`."""
 
 from collections import defaultdict
 from collections.abc import Callable

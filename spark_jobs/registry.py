@@ -1,4 +1,4 @@
-"""The jobs by name, in the order of `events.catalog`.
+"""List the jobs by name, in the order of `events.catalog`.
 
 The catalog names each job. Its module has that name: `rules/weak_signal.py`, or `job.py` in a
 folder such as `rules/overheating`. The module's constant `JOB` is the job.

@@ -1,4 +1,4 @@
-"""The options of `run`: which jobs have them, which are refused, and what they configure."""
+"""Parse the options of `run`: which jobs have them, which are refused, and what they configure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The commands `status` and `health`: they read the drivers' status files, and load no Spark."""
+"""Provide `status` and `health`, which read the drivers' status files and load no Spark."""
 
 import socket
 import time

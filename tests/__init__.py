@@ -1,1 +1,1 @@
-"""Tests by cost: `unit` (no Java), `spark` (a local session), `integration` (a real broker)."""
+"""Run tests by cost: `unit` (no Java), `spark` (a local session), `integration` (a real broker)."""

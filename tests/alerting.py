@@ -1,4 +1,4 @@
-"""Alerting on a simulated clock, and alerting without a broker."""
+"""Run alerting on a simulated clock, and alerting without a broker."""
 
 import json
 import os

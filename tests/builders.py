@@ -1,4 +1,4 @@
-"""Builders of events and racks: sensible defaults, and every field as a keyword."""
+"""Build events and racks: sensible defaults, and every field as a keyword."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""How fast a process computes from START to END: `python -m tests.calibration START END`.
+"""Measure how fast a process computes from START to END: `python -m tests.calibration START END`.
 
 Both are seconds of the monotonic clock. Prints the loops per second on average and at the fastest.
 """

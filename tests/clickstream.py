@@ -1,4 +1,4 @@
-"""A clickstream's history as topics hold it, and the output that Spark must derive from it.
+"""Build a clickstream's history as topics hold it, and the output that Spark must derive from it.
 
 The expected output compares every event with every other.
 """

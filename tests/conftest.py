@@ -1,4 +1,4 @@
-"""Fixtures of every test: a broker for the test run, and topics for the test on it."""
+"""Provide fixtures of every test: a broker for the test run, and topics for the test on it."""
 
 import os
 import signal

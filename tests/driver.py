@@ -1,4 +1,4 @@
-"""A driver that the tests run, and what they see of it: outputs, health, status, Python workers."""
+"""Run a driver, and read what tests see of it: outputs, health, status, Python workers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Statuses of drivers and their queries, as the status files hold them."""
+"""Build statuses of drivers and their queries, as the status files hold them."""
 
 from events.driver_status import PROGRAM, DriverStatus, QueryStatus
 from events.status_file import BrokerStatus, Process

@@ -1,4 +1,4 @@
-"""The files of the profile `monitoring`, and the programs that check them."""
+"""Name the files of the profile `monitoring`, and run the programs that check them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Times that the documentation promises, judged only on a machine that is not overloaded."""
+"""Judge times that the documentation promises, only on a machine that is not overloaded."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The transcript in the README, compared with what a program prints today."""
+"""Compare the transcript in the README with what a program prints today."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Helpers of the tests: write and read topics, run and kill programs, wait for conditions."""
+"""Help tests: write and read topics, run and kill programs, wait for conditions."""
 
 import os
 import signal

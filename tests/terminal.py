@@ -1,4 +1,4 @@
-"""A program on a terminal of its own, whose output the test reads."""
+"""Run a program on a terminal of its own, and read its output."""
 
 import fcntl
 import os

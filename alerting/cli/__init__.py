@@ -1,1 +1,1 @@
-"""The commands with which operators look at alerts and act on them."""
+"""Provide the commands with which operators look at alerts and act on them."""

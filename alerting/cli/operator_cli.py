@@ -1,4 +1,4 @@
-"""The commands with which operators look at incidents and act on them."""
+"""Provide the commands with which operators look at incidents and act on them."""
 
 import time
 from contextlib import suppress

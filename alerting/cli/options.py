@@ -1,4 +1,4 @@
-"""Options that several commands have; the health check loads this module, so it imports little."""
+"""Define options of several commands; the health check loads this module, so it imports little."""
 
 from pathlib import Path
 from typing import Annotated

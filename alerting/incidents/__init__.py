@@ -1,1 +1,1 @@
-"""The state of incidents, and the policy that decides when people are notified."""
+"""Keep the state of incidents, and decide when people are notified."""

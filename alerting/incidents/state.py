@@ -1,4 +1,4 @@
-"""The state of one incident, and how an alert changes it.
+"""Define the state of one incident, and how an alert changes it.
 
 Everything here is pure: no clock, no database, no network. Each pair of rule and subject has one
 `IncidentState`. A `WARNING` alert opens or updates its incident, a `NORMAL` alert resolves it. The

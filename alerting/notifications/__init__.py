@@ -1,1 +1,1 @@
-"""Notices about incidents: their text, their queue, and the channels that deliver them."""
+"""Write notices about incidents, queue them, and deliver them over channels."""

@@ -1,4 +1,4 @@
-"""The channels that deliver notices: Alertmanager webhook, PagerDuty, and Apprise's services."""
+"""Send notices over channels: Alertmanager's webhook, PagerDuty, and Apprise's services."""
 
 import hashlib
 import re

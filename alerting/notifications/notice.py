@@ -1,4 +1,4 @@
-"""A notice about the incidents of one site, as a record and as text."""
+"""Define a notice about the incidents of one site, as a record and as text."""
 
 import hashlib
 from collections import Counter

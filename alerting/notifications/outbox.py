@@ -1,4 +1,4 @@
-"""The outbox in alerting's database: notices that wait for delivery, and the outcome of each.
+"""Queue notices in alerting's database until they are delivered, with the outcome of each.
 
 A notice enters the outbox in the transaction that changes the incidents it is about, so a crash
 neither loses nor repeats it. It leaves the outbox when the receiver has accepted it. A crash in

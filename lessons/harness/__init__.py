@@ -1,1 +1,1 @@
-"""What all lessons share: their order, the context they run in, the runner and the pages."""
+"""Define what all lessons share: their order, their context, the runner and the pages."""

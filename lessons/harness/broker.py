@@ -1,4 +1,4 @@
-"""A Kafka broker for the lessons that need one, started at its first use on a free port."""
+"""Start a Kafka broker for the lessons that need one, at its first use and on a free port."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

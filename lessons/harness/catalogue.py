@@ -1,4 +1,4 @@
-"""The lessons in their order, each loaded from its module with its docstring in parts."""
+"""List the lessons in their order, each loaded from its module with its docstring in parts."""
 
 import importlib
 import inspect

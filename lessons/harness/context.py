@@ -1,4 +1,4 @@
-"""The context of a lesson (session, folder, data, broker), and how results are formatted."""
+"""Give a lesson its context (session, folder, data, broker), and format results."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Jobs of the project in other stream engines, to compare the project's own with.
+"""Run jobs of the project in other stream engines, to compare the project's own with them.
 
 None of them is a dependency of the project. `python -m loadtest engines --install` fetches what
 they need into `.rackstream/engines` and into Maven's folders. All of them take the same options,

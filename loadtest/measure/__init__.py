@@ -1,1 +1,1 @@
-"""From the files of a point's programs to one result, with the gates that make it valid."""
+"""Turn the files of a point's programs into one result, with the gates that make it valid."""

@@ -1,4 +1,4 @@
-"""Analysis of a point: from outputs, inputs and Spark's progress to one result."""
+"""Analyse a point: from outputs, inputs and Spark's progress to one result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Artifacts of a point's programs: the producer's summary and truth, Spark's progress."""
+"""Read what a point's programs leave: the producer's summary and truth, Spark's progress."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`python -m loadtest.measure.collect`: consume a point's outputs and record when each arrived.
+"""Consume a point's outputs, and record when each arrived: `python -m loadtest.measure.collect`.
 
 It runs in a process of its own and only writes records to a file; the analysis comes later. It
 prints `ready` when it consumes the topics, and ends on SIGTERM.

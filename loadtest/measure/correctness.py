@@ -1,4 +1,4 @@
-"""Correctness: the jobs' actual output compared with the producer's truth, as in the demo."""
+"""Compare the jobs' actual output with the producer's truth, as the demo does."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Gates: the conditions that make a point a valid measurement.
+"""Check the conditions that make a point a valid measurement: its gates.
 
 As in Spark's own benchmark: all sent records were read, the output equals the truth, the producer
 kept its schedule, and the last output came soon. A point that fails one reports only the reason.

@@ -1,4 +1,4 @@
-"""The input topics at the end of a point: when each record was scheduled and appended."""
+"""Read the input topics at the end of a point: when each record was scheduled and appended."""
 
 from array import array
 from collections import Counter

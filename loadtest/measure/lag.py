@@ -1,4 +1,4 @@
-"""Lag: how many records are sent but not yet processed, over time, and its trend.
+"""Compute the lag (records that are sent but not yet processed) over time, and its trend.
 
 Spark commits no offsets to Kafka. In micro-batches the lag at the end of a batch is what the topics
 held at that time less what the batches had read. A real-time batch lasts minutes; there the lag is

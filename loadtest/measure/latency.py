@@ -1,4 +1,4 @@
-"""Percentiles of latencies by HdrHistogram: three digits, from a millisecond to two hours."""
+"""Compute latency percentiles by HdrHistogram: three digits, from a millisecond to two hours."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Attribution of latencies: which records triggered an output, and when they were scheduled.
+"""Find which records triggered an output, and when they were scheduled.
 
 An alert names its reading's time. A window's row says how many records it counts, which tells the
 last of them, because a rack's records are in one partition in order; for the whole fleet this is

@@ -1,4 +1,4 @@
-"""Limits: which of a plan's limits a valid point violated."""
+"""Tell which of a plan's limits a valid point violated."""
 
 from loadtest.measure.gates import duration
 from loadtest.measure.result import PointResult

@@ -1,4 +1,4 @@
-"""Results of points and runs, stored as JSON in the run's folder."""
+"""Store the results of points and runs as JSON in the run's folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Sampler: CPU and memory of the programs, and topic sizes, twice a second during a point."""
+"""Sample the programs' CPU and memory, and topic sizes, twice a second during a point."""
 
 import csv
 import time

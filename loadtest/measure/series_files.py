@@ -1,4 +1,4 @@
-"""Raw data beside the report: every latency (Parquet), the lag and the batches (CSV)."""
+"""Write the raw data beside the report: every latency (Parquet), the lag and the batches (CSV)."""
 
 import csv
 from collections.abc import Iterable

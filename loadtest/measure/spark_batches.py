@@ -1,4 +1,4 @@
-"""Spark's batches: late records, durations and state."""
+"""Summarize Spark's batches: late records, durations and state."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

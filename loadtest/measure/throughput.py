@@ -1,4 +1,4 @@
-"""Throughput of a catch-up: by Spark's batches where the jobs end, otherwise by its outputs."""
+"""Compute a catch-up's throughput: by Spark's batches where the jobs end, else by its outputs."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence

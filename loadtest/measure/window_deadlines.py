@@ -1,4 +1,4 @@
-"""Deadlines of outputs that time triggers: closed windows, closed sessions, silences.
+"""Compute the deadlines of outputs that time triggers: closed windows, closed sessions, silences.
 
 A closed window is due at its end plus the watermark's delay, a silence when it has lasted as long
 as the rule says. What passes until a consumer has the output is the job's latency.

@@ -1,1 +1,1 @@
-"""Reports of runs: pages, plots, tables, comparisons and the rows of docs/performance.md."""
+"""Report on runs: pages, plots, tables, comparisons and the rows of docs/performance.md."""

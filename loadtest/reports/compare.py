@@ -1,4 +1,4 @@
-"""Comparison of two runs: means with 95 % intervals over the repeats, and a verdict.
+"""Compare two runs: means with 95 % intervals over the repeats, and a verdict.
 
 The interval is Student's: mean ± t · s / √n, with s the standard deviation of the n repeats and t
 the quantile of n - 1 degrees of freedom. The interval of a ratio follows by propagation of errors:

@@ -1,4 +1,4 @@
-"""The goals of the plans, judged by the rows of docs/performance.md."""
+"""Judge the goals of the plans by the rows of docs/performance.md."""
 
 import re
 from collections.abc import Mapping, Sequence

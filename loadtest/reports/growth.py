@@ -1,4 +1,4 @@
-"""Growth of costs with the work: figures over racks or backlog size, and their slopes.
+"""Compute how costs grow with the work: figures over racks or backlog size, and their slopes.
 
 A slope is that of the least-squares line through the logarithms of work and cost: 0 for a constant
 cost, 1 for a cost proportional to the work.

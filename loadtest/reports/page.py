@@ -1,4 +1,4 @@
-"""The report's page: one self-contained HTML file."""
+"""Write the report's page: one self-contained HTML file."""
 
 import base64
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The generated rows and goals of docs/performance.md."""
+"""Write the generated rows and goals of docs/performance.md."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

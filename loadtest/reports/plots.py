@@ -1,4 +1,4 @@
-"""The plots of a run, each a PNG file; plots that explain invalid points include those too."""
+"""Draw the plots of a run as PNG files; plots that explain invalid points include those too."""
 
 import csv
 from collections.abc import Callable, Mapping, Sequence

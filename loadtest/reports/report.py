@@ -1,4 +1,4 @@
-"""A run's report: the page, the plots and the tables, beside its raw data."""
+"""Write a run's report: the page, the plots and the tables, beside its raw data."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Points as rows of text for the page and the CSV files; invalid points have no numbers."""
+"""Format points as rows of text for the page and the CSV files; invalid points have no numbers."""
 
 import csv
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""The expected output of a run: the truth file, and the oracles that compute it."""
+"""Compute the expected output of a run: the truth file, and the oracles behind it."""

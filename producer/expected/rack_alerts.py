@@ -1,4 +1,4 @@
-"""The expected alerts of a run's readings, by the oracles of the selected rules.
+"""Compute the expected alerts of a run's readings, by the oracles of the selected rules.
 
 They are computed rack by rack, so that only one rack's records are in memory at a time.
 """

@@ -1,1 +1,1 @@
-"""When each record is due, how the rate changes, and sending on that schedule."""
+"""Decide when each record is due and how the rate changes, and send on that schedule."""

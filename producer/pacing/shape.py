@@ -1,4 +1,4 @@
-"""Shapes: how a rate changes during a run; the rate of the run stays the mean.
+"""Shape how a rate changes during a run; the rate of the run stays the mean.
 
 A shape gives each moment a weight. The `TimeWarp` follows from the weights: it maps the wall clock
 to the time that a constant rate takes to send as much. The events and their order are the same

@@ -1,1 +1,1 @@
-"""The records of each topic as functions of (seed, number), with the faults applied."""
+"""Draw the records of each topic as functions of (seed, number), with the faults applied."""

@@ -1,4 +1,4 @@
-"""Impressions and clicks as functions of (seed, number).
+"""Draw impressions and clicks as functions of (seed, number).
 
 There are ten impressions per click. A click has its time by its own number, as every event does. It
 draws how long it took, and that determines its impression: the one shown that long before. So

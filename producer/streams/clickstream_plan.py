@@ -1,4 +1,4 @@
-"""What the plans of impressions, clicks and actions have in common: users, and a run's id."""
+"""Define what the plans of impressions, clicks and actions share: users, and a run's id."""
 
 import zlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The readings of a run, with the faults that change or suppress them."""
+"""Draw the readings of a run, with the faults that change or suppress them."""
 
 from collections.abc import Sequence
 from copy import copy

@@ -1,4 +1,4 @@
-"""Readings as a function of (seed, number), in columns.
+"""Draw readings as a function of (seed, number), in columns.
 
 Reading `number` comes from rack `number % racks`, and continues the rack's sequence. Its
 temperature is the rack's base temperature, plus the daily curve of its site, plus slow air currents

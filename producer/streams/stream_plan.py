@@ -1,4 +1,4 @@
-"""The records of a stream in the order of sending, drawn a chunk at a time.
+"""Draw the records of a stream in the order of sending, a chunk at a time.
 
 An event has a number, and the schedule has a slot for each number. An event is sent in its own slot
 unless a fault moves it to a later one; copies take a later slot, after its owner. All of this is a

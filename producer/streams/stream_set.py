@@ -1,4 +1,4 @@
-"""The streams of a run, drawn together; they share its rate.
+"""Draw the streams of a run together; they share its rate.
 
 Of 25 events, 10 are readings, 10 impressions, 1 a click and 4 user actions. A run with fewer
 streams keeps the ratios of those that it has.

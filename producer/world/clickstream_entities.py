@@ -1,4 +1,4 @@
-"""Users, ads, pages and devices of the clickstream, made once from a seed with Faker."""
+"""Make users, ads, pages and devices of the clickstream once from a seed with Faker."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

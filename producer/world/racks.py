@@ -1,4 +1,4 @@
-"""Sites, racks and their device types, made once from a seed.
+"""Make sites, racks and their device types once from a seed.
 
 Faker names the few sites; the up to a million racks are drawn with numpy.
 """

@@ -1,1 +1,1 @@
-"""What users saw, clicked and did."""
+"""Analyse what users saw, clicked and did."""

@@ -1,1 +1,1 @@
-"""Rules: which readings become alerts."""
+"""Decide which readings become alerts."""

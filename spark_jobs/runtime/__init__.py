@@ -1,1 +1,1 @@
-"""What every job needs: session, Kafka, parsing, checkpoints, triggers, runner."""
+"""Provide what every job needs: session, Kafka, parsing, checkpoints, triggers, runner."""

@@ -1,4 +1,4 @@
-"""A CDS archive: Spark's classes, which a JVM maps into memory instead of reading 300 jars.
+"""Make the CDS archive: Spark's classes, which a JVM maps into memory instead of reading 300 jars.
 
 A session starts in half the time with it. It is the JVM's class data sharing (JEP 350): a JVM that
 ran for a while writes the archive, JVMs with the same Java and the same jars use it, and all others

@@ -1,4 +1,4 @@
-"""A training run through what jobs do, whose JVM archives its classes (see `cds_archive`)."""
+"""Run through what jobs do in a JVM that archives its classes (see `cds_archive`)."""
 
 import tempfile
 from pathlib import Path

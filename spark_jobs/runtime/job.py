@@ -1,4 +1,4 @@
-"""A job: a question with its sources, its sink, its options, and a plan for each trigger."""
+"""Define a job: a question with its sources, its sink, its options, and a plan for each trigger."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""The Prometheus metrics of a driver: its status, and the durations of its queries' batches."""
+"""Define the Prometheus metrics of a driver: its status, and how long its queries' batches last."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

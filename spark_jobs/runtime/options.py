@@ -1,4 +1,4 @@
-"""Options of jobs: a typed class beside each job, whose fields the command line reads."""
+"""Define options of jobs: a typed class beside each job, whose fields the command line reads."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields

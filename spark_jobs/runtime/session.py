@@ -1,4 +1,4 @@
-"""The Spark session of all jobs: its settings, and why each has its value."""
+"""Start the Spark session of all jobs: its settings, and why each has its value."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Settings of Spark for little data. This module loads nothing of Spark."""
+"""Define Spark settings for little data; this module loads nothing of Spark."""
 
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",

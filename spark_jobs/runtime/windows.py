@@ -1,4 +1,4 @@
-"""What jobs with windows share: the output modes, and the bounds of a window."""
+"""Define what jobs with windows share: the output modes, and the bounds of a window."""
 
 from typing import Annotated, Literal
 

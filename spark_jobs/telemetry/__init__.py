@@ -1,1 +1,1 @@
-"""Statistics of what the sensors measure, over windows of event time."""
+"""Compute statistics of what the sensors measure, over windows of event time."""

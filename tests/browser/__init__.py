@@ -1,1 +1,1 @@
-"""The dashboard in a real browser, fed through a real broker only."""
+"""Test the dashboard in a real browser, fed through a real broker only."""

@@ -1,4 +1,4 @@
-"""Chromium, a broker, and a dashboard that all tests of the page share."""
+"""Start Chromium, a broker, and a dashboard that all tests of the page share."""
 
 from collections.abc import Iterator
 

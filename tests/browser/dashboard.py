@@ -1,4 +1,4 @@
-"""A dashboard as a process beside the test."""
+"""Run a dashboard as a process beside the test."""
 
 import subprocess
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A broker, alerting and a dashboard beside the tests; records reach the page by Kafka only."""
+"""Run a broker, alerting and a dashboard beside the tests; records reach the page by Kafka only."""
 
 import itertools
 import subprocess

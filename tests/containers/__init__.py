@@ -1,1 +1,1 @@
-"""Tests that need a Docker engine: the image, the Compose file, a broker as a container."""
+"""Test what needs a Docker engine: the image, the Compose file, a broker as a container."""

@@ -1,4 +1,4 @@
-"""What container tests need: an engine, the image, and the Compose file as a project of their own.
+"""Provide what container tests need: an engine, the image, and a Compose project of their own.
 
 Without an engine they are listed as not run. With REQUIRE_DOCKER=1 they fail.
 """

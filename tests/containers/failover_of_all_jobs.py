@@ -1,4 +1,4 @@
-"""What do all jobs lose when the master, a worker or one of three brokers dies? Nothing may be.
+"""Check that no job loses anything when the master, a worker or one of three brokers dies.
 
 `make failover` runs this file; no tier of the tests does, as it takes a quarter of an hour. The
 demo's faults are sent at 300 events a second and more, beside the clickstream.

@@ -1,4 +1,4 @@
-"""The forms of the containers one after the other, by the commands that the README gives.
+"""Test the forms of the containers in turn, by the commands that the README gives.
 
 `make test-forms` runs this file; no tier of the tests does, as it takes 20 minutes.
 """

@@ -1,4 +1,4 @@
-"""The commands that the docs tell operators to run in the containers of the default."""
+"""Test the commands that the docs tell operators to run in the containers of the default."""
 
 import re
 import shlex

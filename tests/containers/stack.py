@@ -1,4 +1,4 @@
-"""The Compose file as a project of a test's own: start, read outputs, kill, remove."""
+"""Run the Compose file as a project of a test's own: start, read outputs, kill, remove."""
 
 import json
 import os

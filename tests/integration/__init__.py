@@ -1,1 +1,1 @@
-"""Tests on a real broker."""
+"""Test programs and jobs on a real broker."""

@@ -1,4 +1,4 @@
-"""A broker that a test may stop, suspend and start again."""
+"""Provide a broker that a test may stop, suspend and start again."""
 
 from collections.abc import Iterator
 

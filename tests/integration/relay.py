@@ -1,4 +1,4 @@
-"""A relay between a Kafka client and its broker, which counts the requests under way."""
+"""Relay requests between a Kafka client and its broker, and count those under way."""
 
 import socket
 import struct

@@ -1,1 +1,1 @@
-"""Tests of the jobs' tables in a local Spark session: no broker."""
+"""Test the jobs' tables in a local Spark session, without a broker."""

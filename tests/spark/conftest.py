@@ -1,4 +1,4 @@
-"""A local Spark session for all tests of a run, set up as the jobs set up theirs."""
+"""Start a local Spark session for all tests of a run, set up as the jobs set up theirs."""
 
 from collections.abc import Iterator
 from pathlib import Path

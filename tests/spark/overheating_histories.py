@@ -1,4 +1,4 @@
-"""Histories and rules for property tests of `rack-overheating`, and the contract in its own words.
+"""Generate histories and rules for `rack-overheating`, and state the contract in its own words.
 
 Histories have readings that are more than 32 late, up to three copies of each, ties in `sequence`,
 gaps and clocks that jump.

@@ -1,4 +1,4 @@
-"""A strict reader of events and alerts: the contract a second time, without the product's records.
+"""Provide a strict reader of events and alerts: the contract again, without the product's records.
 
 It decides which records are dead letters. The parsers are compared with it.
 """

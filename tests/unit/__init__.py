@@ -1,1 +1,1 @@
-"""Tests that need neither Java nor a broker."""
+"""Test what needs neither Java nor a broker."""

@@ -1,4 +1,4 @@
-"""Plans of a run, the records that they send, and topics in memory that contain them."""
+"""Build plans of a run, the records that they send, and topics in memory that contain them."""
 
 import zlib
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What tests of statuses and of metrics give a recorder: a clock, and what a publisher counts."""
+"""Provide what tests of statuses and metrics need: a clock, and what a publisher counts."""
 
 from dataclasses import dataclass
 

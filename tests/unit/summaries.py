@@ -1,4 +1,4 @@
-"""Alerts of the rules in three words each."""
+"""Summarize alerts of the rules in three words each."""
 
 from typing import Any
 

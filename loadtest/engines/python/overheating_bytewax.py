@@ -1,4 +1,4 @@
-"""The overheating rule in Bytewax. Topics: `rack-readings` to `alerts`.
+"""Run the overheating rule in Bytewax, from `rack-readings` to `alerts`.
 
 Written as a Bytewax user would write it: its own Kafka source and sink, one `stateful_flat_map`, a
 recovery store, and a cluster of `--workers` processes. On two processors, processes are faster than

@@ -1,4 +1,4 @@
-"""The overheating rule in Quix Streams. Topics: `rack-readings` to `alerts`.
+"""Run the overheating rule in Quix Streams, from `rack-readings` to `alerts`.
 
 Written as a Quix user would write it: a streaming dataframe, one stateful function, state in
 RocksDB with a changelog topic, and `--workers` processes in one consumer group. It runs in an

@@ -1,4 +1,4 @@
-"""The overheating rule with its records and alerts, for the two engines in Python.
+"""Define the overheating rule with its records and alerts, for the two engines in Python.
 
 It imports nothing of the project, so that both can be compared with it.
 """

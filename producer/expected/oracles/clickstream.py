@@ -1,4 +1,4 @@
-"""Attributions, sessions, totals and counts by the contract's rules.
+"""Compute attributions, sessions, totals and counts by the contract's rules.
 
 In: records in any order, copies included. Out: rows with the fields of the outputs.
 

@@ -1,4 +1,4 @@
-"""The alerts of `lost-signal`: a rack sent some readings in a window, but fewer than expected.
+"""Compute alerts of `lost-signal`: a rack sent some readings in a window, but fewer than expected.
 
 Two things are indeterminate, as they depend on which batch a record was in:
 

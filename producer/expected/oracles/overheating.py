@@ -1,4 +1,4 @@
-"""The alerts of `rack-overheating`: a state machine over each rack's readings (`docs/rules.md`).
+"""Compute the alerts of `rack-overheating` with a state machine per rack (`docs/rules.md`).
 
 With the defaults it is the contract's rule; a test compares them.
 """

@@ -1,4 +1,4 @@
-"""The windows of `rack_temperature` that a list of readings gives."""
+"""Compute the windows of `rack_temperature` that a list of readings gives."""
 
 from collections import defaultdict
 from collections.abc import Iterable

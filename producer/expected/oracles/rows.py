@@ -1,4 +1,4 @@
-"""Rows of expected output.
+"""Build rows of expected output.
 
 Alerts are as in the contract, except `detected_time` and `summary`, which the job alone decides.
 """

@@ -1,4 +1,4 @@
-"""The rule that applies to a rack: the first that matches it, completed from the inventory.
+"""Find the rule that applies to a rack: the first that matches it, completed from the inventory.
 
 The choice shares no code with the jobs, so that a defect in theirs shows.
 """

@@ -1,4 +1,4 @@
-"""The windows of `signal_statistics` that a list of readings gives."""
+"""Compute the windows of `signal_statistics` that a list of readings gives."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable

@@ -1,4 +1,4 @@
-"""The alerts of `silent-sensor`: no record of a rack for longer than its rule allows.
+"""Compute the alerts of `silent-sensor`: no record of a rack for longer than its rule allows.
 
 The broker's clock decides. What depends on how long the job ran is indeterminate:
 

@@ -1,4 +1,4 @@
-"""The alerts of `site-outage`: more than a share of a site's racks went down together."""
+"""Compute the alerts of `site-outage`: more than a share of a site's racks went down together."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The alerts of `weak-signal`: below one strength, until at or above another.
+"""Compute the alerts of `weak-signal`: below one strength, until at or above another.
 
 A strength between the two changes nothing.
 """

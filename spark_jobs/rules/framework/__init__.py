@@ -1,1 +1,1 @@
-"""What the rules share: rack metadata, evidence, alert records, state in Python or in Spark."""
+"""Define what the rules share: rack metadata, evidence, alert records, state in Python or Spark."""

@@ -1,4 +1,4 @@
-"""The Spark type of an alert's evidence, derived from the record `events.records.Evidence`."""
+"""Derive the Spark type of an alert's evidence from the record `events.records.Evidence`."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F

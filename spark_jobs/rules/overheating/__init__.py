@@ -1,4 +1,4 @@
-"""Which racks are overheating? One rule, with one plan for each way to run it.
+"""Find the racks that are overheating: one rule, with one plan for each way to run it.
 
 `job` declares the job, and `limits` has the options of each rack. The rule itself is in
 `rules/framework/consecutive.py` for Real-time Mode, which `real_time` feeds, and in `rack_history`

@@ -1,4 +1,4 @@
-"""The overheating rule as Python state of buckets of racks, for micro-batch and available-now.
+"""Run the overheating rule as Python state of buckets of racks: micro-batch and available-now.
 
 A micro-batch emits once per rack and batch, so the native expressions of `real_time` would lose
 changes within a batch. Here `buckets` takes the readings of a batch in the topic's order.

@@ -1,4 +1,4 @@
-"""The overheating rule over one rack's readings, without Spark (`docs/rules.md`).
+"""Apply the overheating rule to one rack's readings, without Spark (`docs/rules.md`).
 
 Readings are taken in the topic's order and kept in the order of `sequence`. A late reading is
 inserted at its place, and the rule is applied again to every reading that is kept.

@@ -1,4 +1,4 @@
-"""The overheating rule as native Spark expressions, for Real-time Mode.
+"""Express the overheating rule in native Spark expressions, for Real-time Mode.
 
 They evaluate every rule without memory: one whose state follows from the last `count` readings.
 """

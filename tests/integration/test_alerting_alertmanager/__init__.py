@@ -1,1 +1,1 @@
-"""Tests of the webhook channel with a real Alertmanager."""
+"""Test the webhook channel with a real Alertmanager."""

@@ -1,4 +1,4 @@
-"""The Alertmanager program; without it the tests are skipped, or fail if it is required."""
+"""Find Alertmanager; without it the tests are skipped, or fail if it is required."""
 
 import pytest
 

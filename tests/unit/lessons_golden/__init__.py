@@ -1,1 +1,1 @@
-"""The figures that each lesson must print, stated a second time in the tests' own words."""
+"""State a second time, in the tests' own words, the figures that each lesson must print."""
