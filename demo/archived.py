@@ -136,8 +136,8 @@ class ArchiveCheck:
             name.removeprefix(self._settings.topic_prefix): found
             for name, found in self._reader.read().items()
         }
-        held = read_topic_offsets(self._settings)
-        return compare_archive(held, archived, self._unreadable, due=self._due)
+        topic_offsets = read_topic_offsets(self._settings)
+        return compare_archive(topic_offsets, archived, self._unreadable, due=self._due)
 
 
 def compare_archive(
@@ -160,12 +160,12 @@ def compare_archive(
         found = archived.get(name, nothing)
         places, counts = np.unique(found.places, return_counts=True)
         kept = places[_is_kept(places, partitions)]
-        held = kept if name in _COMPACTED else np.intersect1d(kept, _places_in(partitions))
+        stored = kept if name in _COMPACTED else np.intersect1d(kept, _places_in(partitions))
         wanted = _wanted(partitions, (due or topic_offsets)[name], last_only=name in _COMPACTED)
-        expected, actual = expected + len(np.union1d(wanted, held)), actual + len(kept)
+        expected, actual = expected + len(np.union1d(wanted, stored)), actual + len(kept)
         missing += _sentences(name, np.setdiff1d(wanted, places), "is not archived")
         wrong += _sentences(name, places[counts > 1], "is archived more than once")
-        wrong += _sentences(name, np.setdiff1d(kept, held), "is archived and not in its topic")
+        wrong += _sentences(name, np.setdiff1d(kept, stored), "is archived and not in its topic")
         if name in _EVENTS:
             bad = unreadable.get(name, nothing.places)
             other = np.setxor1d(bad[np.isin(bad, kept)], found.unreadable)
@@ -174,9 +174,11 @@ def compare_archive(
     return Comparison(expected, actual, missing, wrong)
 
 
-def _wanted(held: Mapping[int, range], due: Mapping[int, range], *, last_only: bool) -> Ints:
+def _wanted(stored: Mapping[int, range], due: Mapping[int, range], *, last_only: bool) -> Ints:
     """Return the places of those records that are due and not removed by retention."""
-    kept = {n: range(max(held[n].start, offsets.start), offsets.stop) for n, offsets in due.items()}
+    kept = {
+        n: range(max(stored[n].start, offsets.start), offsets.stop) for n, offsets in due.items()
+    }
     return _places_in({n: offsets[-1:] for n, offsets in kept.items()} if last_only else kept)
 
 

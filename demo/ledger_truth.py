@@ -186,7 +186,7 @@ def _summary(runs: Sequence[LedgerRun], contents: Sequence[TopicContents], start
 
 
 def _as_json(rows: Sequence[Row]) -> list[Row]:
-    """Return rows as their JSON is read: money is a float, as in the outputs they are held to."""
+    """Return rows as their JSON is read: money is a float, as in the outputs compared with them."""
     read: list[Row] = msgspec.json.decode(_JSON.encode(rows))
     return read
 

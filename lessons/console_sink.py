@@ -2,7 +2,7 @@
 
 The driver prints each batch as a table, so all rows of the batch are sent to the driver. In
 complete mode the result can be sorted, because all of it is present. A stream without aggregation
-is printed in append mode: each batch has its own rows only. `numRows` (20 unless told) limits what
+is printed in append mode: each batch has its own rows only. `numRows` (20 by default) limits what
 is printed of a batch.
 
 Notice: 10:10 open 2, 10:00 close 6, 10:00 open 8: `orderBy` makes this order. Without it the order

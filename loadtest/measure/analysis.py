@@ -228,9 +228,11 @@ def window_delays(
     delays = []
     for output, row in zip(raw.outputs, raw.rows, strict=True):
         topic = raw.sinks[output.topic]
-        due_ms = deadlines.deadline_ms(topic.name, row)
-        if due_ms is not None and begin_ms <= due_ms and (due_ms < end_ms or topic == ALERTS):
-            delays.append(output.seen_ms - due_ms)
+        deadline_ms = deadlines.deadline_ms(topic.name, row)
+        if deadline_ms is None or deadline_ms < begin_ms:
+            continue
+        if deadline_ms < end_ms or topic == ALERTS:
+            delays.append(output.seen_ms - deadline_ms)
     return delays
 
 

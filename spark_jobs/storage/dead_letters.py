@@ -137,7 +137,7 @@ def _truncated_text(value: Column) -> Column:
 
 def _records(raw: DataFrame, topic: Topic, _options: Options) -> DataFrame:
     if topic.record is None:
-        raise TypeError(f"{topic.name} has no record to be held to")
+        raise TypeError(f"{topic.name} has no record to compare values with")
     return dead_letters(set_aside(raw, topic.record), topic.name)
 
 

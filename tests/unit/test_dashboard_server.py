@@ -394,7 +394,7 @@ def test_a_body_that_does_not_come_is_given_up(
         assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_page_too_many_is_told_so_and_the_others_go_on(
+def test_a_page_too_many_gets_the_reason_and_the_others_go_on(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app_module, "MAX_STREAMS", 3)
@@ -454,7 +454,9 @@ def test_a_body_that_nobody_asked_for_does_not_keep_a_connection_open(
         assert endless.sock.recv(100) == b""
 
 
-def test_a_connection_too_many_is_told_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_too_many_gets_the_reason(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 2)
     with served.connect(), served.connect(), served.connect() as third:
         answer = third.recv(1000)

@@ -486,7 +486,7 @@ def test_a_window_with_a_deeply_nested_field_is_shown_wherever_it_is_asked_for()
     assert isinstance(view, WindowsView) and len(view.fleet) == 1
 
 
-def test_browsers_are_told_of_a_record_that_was_not_readable() -> None:
+def test_browsers_learn_of_a_record_that_was_not_readable() -> None:
     state = new_state()
     state.publish_sections(T0)
     version = state.version
@@ -497,7 +497,7 @@ def test_browsers_are_told_of_a_record_that_was_not_readable() -> None:
     )
 
 
-def test_a_malformed_reading_is_told_apart_from_an_output_that_nobody_can_read() -> None:
+def test_a_malformed_reading_is_not_counted_as_an_unreadable_output() -> None:
     state = new_state()
     state.apply(RACK_READINGS.name, [Received(None, b"{", T0)])
     assert state.update_since(0, T0).limits == LimitsView(

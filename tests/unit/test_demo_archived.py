@@ -124,9 +124,9 @@ def test_records_that_retention_has_removed_may_be_archived_and_of_compacted_top
 def test_what_came_after_the_check_was_made_may_be_archived_or_not(tmp_path: Path) -> None:
     small(tmp_path, "0", "kind=readable/a", [(0, 0), (0, 2)])
     read = ArchiveReader(tmp_path).read()
-    due, held = {TOPIC: {0: range(2), 1: range(1)}}, {TOPIC: {0: range(4), 1: range(1, 3)}}
+    due, stored = {TOPIC: {0: range(2), 1: range(1)}}, {TOPIC: {0: range(4), 1: range(1, 3)}}
     # Record 2 is archived and record 3 is not; retention has removed record 0 of partition 1.
-    assert compare_archive(held, read, {}, due=due) == Comparison(
+    assert compare_archive(stored, read, {}, due=due) == Comparison(
         3, 2, [f"record 1 of partition 0 of {TOPIC} is not archived"], []
     )
     assert compare_archive({TOPIC: {0: range(2), 1: range(1, 3)}}, read, {}, due=due).wrong == [

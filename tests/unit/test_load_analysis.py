@@ -160,10 +160,10 @@ def test_two_rules_that_alert_on_one_reading_are_two_outputs() -> None:
     assert (result.from_schedule.count, result.from_schedule.max) == (201, 50)
 
 
-def timed(due_ms: int, delay_ms: int, **row: Any) -> tuple[Output, dict[str, Any]]:
+def timed(deadline_ms: int, delay_ms: int, **row: Any) -> tuple[Output, dict[str, Any]]:
     """Return an output that time triggers."""
-    seen_ms = due_ms + delay_ms
-    return Output(seen_ms * 1_000_000, 0, 0, due_ms, seen_ms, b""), row
+    seen_ms = deadline_ms + delay_ms
+    return Output(seen_ms * 1_000_000, 0, 0, deadline_ms, seen_ms, b""), row
 
 
 def test_the_deadline_decides_whether_a_window_is_measured_not_when_it_is_seen() -> None:

@@ -66,7 +66,7 @@ VERDICTS: list[tuple[list[float], list[float], str]] = [
 ]
 
 
-def test_figures_differ_by_25_percent_or_are_alike_within_it_or_cannot_be_told() -> None:
+def test_figures_differ_by_25_percent_or_are_alike_within_it_or_not_comparable() -> None:
     found = [Difference("x", "p99 ms", interval(a), interval(b)).verdict for a, b, _ in VERDICTS]
     assert found == [verdict for *_, verdict in VERDICTS]
 
