@@ -1,6 +1,6 @@
 # The one application image. Topic-init, producers, jobs, alerting, the dashboard, the verdict, and
-# Spark's master and workers differ only in their command. 1.26 GB: Spark's jars are 0.38, Java is 0.2,
-# the CDS archive 0.18, Arrow 0.16.
+# Spark's master and workers differ only in their command. 1.26 GB: Spark's jars are 0.38, Java is
+# 0.2, the CDS archive 0.18, Arrow 0.16.
 FROM python:3.11-slim-bookworm AS base
 # Spark runs on Java; Debian has it for amd64 and arm64.
 RUN apt-get update \
@@ -16,10 +16,12 @@ COPY requirements.lock /
 RUN python -m venv /opt/venv \
  && pip install --no-cache-dir --disable-pip-version-check --require-hashes -r /requirements.lock \
  && cd /opt/venv/lib/python3.11/site-packages \
- # Unused here, 190 MB: Connect, Hive, machine learning, examples, headers and the packages' own tests.
- && cd pyspark/jars && rm -rf connect-repl spark-connect_* spark-mllib_* spark-graphx_* breeze_* spire_* cats-* algebra_* \
-      arpack* lapack* blas-* JTransforms-* hive-exec-* hive-metastore-* hive-serde-* hive-service-rpc-* hive-cli-* \
-      hive-beeline-* hive-jdbc-* spark-hive* datanucleus-* derby-* && cd ../.. \
+ # Unused here, 190 MB: Connect, Hive, machine learning, examples, headers and the packages' tests.
+ && cd pyspark/jars \
+ && rm -rf connect-repl spark-connect_* spark-mllib_* spark-graphx_* breeze_* spire_* cats-* \
+      algebra_* arpack* lapack* blas-* JTransforms-* hive-exec-* hive-metastore-* hive-serde-* \
+      hive-service-rpc-* hive-cli-* hive-beeline-* hive-jdbc-* spark-hive* datanucleus-* derby-* \
+ && cd ../.. \
  && rm -rf pyspark/examples pyarrow/include pyarrow/tests pandas/tests numpy/*/tests \
       pip pip-* setuptools setuptools-* pkg_resources \
  # Alone of all packages, PySpark comes without compiled modules.
@@ -29,11 +31,12 @@ RUN python -m venv /opt/venv \
 FROM packages AS connector
 WORKDIR /src
 COPY jars jars
-COPY events/__init__.py events/catalog.py events/cli.py events/records.py events/settings.py events/start.py events/topics.py events/
+COPY events/__init__.py events/catalog.py events/cli.py events/records.py events/settings.py \
+     events/start.py events/topics.py events/
 RUN RACKSTREAM_JARS=/opt/rackstream/jars python -m jars fetch spark
 
-# Spark's classes as the JVM maps them into memory, shared by all containers: a start takes half the processor time
-# (docs/cold-start.md). A change of a job does not make it again.
+# Spark's classes as the JVM maps them into memory, shared by all containers: a start takes half the
+# processor time (docs/cold-start.md). A change of a job does not make it again.
 FROM packages AS classes
 COPY --from=connector /opt/rackstream/jars /opt/rackstream/jars
 WORKDIR /src

@@ -9,7 +9,7 @@ UV_LOCK = $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --ge
 	--no-header --no-annotate $(UPGRADE)
 FILES_AT_A_TIME = --dist=loadfile --no-loadscope-reorder --numprocesses
 export RUFF_CACHE_DIR = .rackstream/ruff
-# Development containers often set it. Then each program compiles all that it imports: 2 s for Spark.
+# Development containers often set it. Then each program compiles all its imports: 2 s for Spark.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup packages demo test test-rest test-all lessons lint docs screenshots format lock \
@@ -25,7 +25,7 @@ setup: ## Create .venv and fetch the jars; local targets run this first
 packages: ## Create .venv and fetch the jars, but make no archive of Spark's classes
 	@$(PYTHON) setup_env.py --without-cds
 
-demo: packages ## Run everything here without Docker; DURATION=60 stops after 60 seconds, PORT= sets the port
+demo: packages ## Run everything without Docker; DURATION=60 stops after 60 s, PORT= sets the port
 	@$(PY) -m demo run
 	@$(PY) -m spark_jobs.runtime.cds_archive
 

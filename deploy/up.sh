@@ -1,7 +1,7 @@
 #!/bin/sh
-# Start the containers by `docker compose up ARGUMENTS`, show their first alerts, and the dashboard's
-# address. COMPOSE is the Docker Compose command, FORM the target of make: containers that another
-# one has made are removed first, and their data stays.
+# Start the containers by `docker compose up ARGUMENTS`, show their first alerts, and the address of
+# the dashboard. COMPOSE is the Docker Compose command, FORM the target of make: containers that
+# another one has made are removed first, and their data stays.
 compose=${COMPOSE:-docker compose}
 made_by=$(sh deploy/form.sh) || exit
 $compose build topic-init || exit # all services share the image

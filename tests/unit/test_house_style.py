@@ -49,6 +49,17 @@ REPLACED_NAMES = {
     "with_letters": "add_dead_letter_columns",
 }
 
+# Ruff measures the lines of Python; data and what programs print are as long as they are.
+WRAPPED = [
+    "Dockerfile", "Makefile", ".env.example", "*compose.yml", ".pre-commit-config.yaml", "deploy/*",
+    "loadtest/engines/java/*",
+]  # fmt: skip
+NOT_WRAPPED = [
+    "deploy/monitoring/grafana/dashboard.json",  # JSON cannot break a text
+    "deploy/spark/*.conf",  # each setting of Spark is one line
+    "loadtest/engines/java/pom.xml",  # Maven's plugins have long class names
+]
+
 
 def _files() -> list[Path]:
     """Return the files that git does not ignore, also where git is not installed."""
@@ -72,6 +83,11 @@ def _text(path: Path) -> str:
 
 
 FILES = _files()
+
+
+def _is_one_of(path: Path, patterns: list[str]) -> bool:
+    name = path.relative_to(ROOT).as_posix()
+    return any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def _states_what_holds(path: Path) -> bool:
@@ -101,5 +117,16 @@ def test_names_that_were_replaced_are_not_used() -> None:
         if path != Path(__file__) and path.name != "CHANGELOG.md"
         for number, line in enumerate(_text(path).splitlines(), start=1)
         for name in replaced.findall(line)
+    ]
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_build_files_and_deployment_have_lines_of_at_most_100_characters() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {len(line)} characters"
+        for path in FILES
+        if _is_one_of(path, WRAPPED) and not _is_one_of(path, NOT_WRAPPED)
+        for number, line in enumerate(_text(path).splitlines(), start=1)
+        if len(line) > 100 and len(line.split()) > 1  # a single word cannot be wrapped
     ]
     assert not wrong, "\n" + "\n".join(wrong)

@@ -25,10 +25,10 @@ import java.util.concurrent.ExecutionException;
  * are there, and one for an impression without a click once none can come any more.
  *
  * <p>Three tasks: two sources; join and sink. It is a low-level join, because Flink's interval join
- * of two streams has no outer rows. The watermark is that of the input that is further behind. As in
- * Spark, what is behind it is dropped, so timers by event time can remove all state: an impression
- * when no click can come any more, a click without one when no impression can. State with a
- * time-to-live is not needed; it would go by the clock.
+ * of two streams has no outer rows. The watermark is that of the input that is further behind. As
+ * in Spark, what is behind it is dropped, so timers by event time can remove all state: an
+ * impression when no click can come any more, a click without one when no impression can. State
+ * with a time-to-live is not needed; it would go by the clock.
  */
 final class AdAttributions extends KeyedCoProcessFunction<String, Impression, Click, Message> {
     private transient ValueState<Shown> impression;

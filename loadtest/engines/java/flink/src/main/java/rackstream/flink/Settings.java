@@ -33,8 +33,8 @@ final class Settings {
     private Settings() {}
 
     /**
-     * Give each slot memory for RocksDB's write buffers and block cache: two slots hold the state of
-     * more than 100,000 racks.
+     * Give each slot memory for RocksDB's write buffers and block cache: two slots hold the state
+     * of more than 100,000 racks.
      */
     static void setMemory(Configuration settings, int slots) {
         settings.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, SLOT_MEMORY.multiply(slots));

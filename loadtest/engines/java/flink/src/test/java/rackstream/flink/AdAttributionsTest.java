@@ -114,7 +114,8 @@ class AdAttributionsTest {
                                 text(row.key())
                                         + " "
                                         + text(row.value())
-                                                .replaceFirst(".*\"click_id\":\"?([^\",]*).*", "$1"))
+                                                .replaceFirst(
+                                                        ".*\"click_id\":\"?([^\",]*).*", "$1"))
                 .toList();
     }
 

@@ -99,7 +99,8 @@ public final class Main {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments.bootstrap());
         // Group and changelog are named after it, so a fresh prefix starts fresh.
         settings.put(
-                StreamsConfig.APPLICATION_ID_CONFIG, arguments.prefix() + arguments.job() + "-streams");
+                StreamsConfig.APPLICATION_ID_CONFIG,
+                arguments.prefix() + arguments.job() + "-streams");
         settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments.state().toString());
         // Threads share the topic's partitions; more threads than partitions would idle.
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, arguments.threads());

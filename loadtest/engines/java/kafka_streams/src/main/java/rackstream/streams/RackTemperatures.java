@@ -26,12 +26,12 @@ import java.time.Duration;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * How warm is each rack, and the whole fleet? Writes a scope's windows whenever they change, or with
- * an update interval what has changed at each commit.
+ * How warm is each rack, and the whole fleet? Writes a scope's windows whenever they change, or
+ * with an update interval what has changed at each commit.
  *
  * <p>Racks are hopping windows of the DSL. The fleet is not: its readings would go through a
- * repartition topic to one task, whose stream time is that of the partition furthest ahead, and in a
- * backlog it would drop what the others bring more than the grace period later. So each task
+ * repartition topic to one task, whose stream time is that of the partition furthest ahead, and in
+ * a backlog it would drop what the others bring more than the grace period later. So each task
  * computes the windows of its own partition, by its own stream time, and only those are brought
  * together (see {@link FleetShare}).
  */

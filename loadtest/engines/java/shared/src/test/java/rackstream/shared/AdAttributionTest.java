@@ -43,7 +43,8 @@ class AdAttributionTest {
                 "{'event_id':'e','event_time':'2026-11-21T06:26:00.123Z','impression_id':'i',"
                         + "'ad_id':'a','user_id':'u','page':'p','scheduled_time':null,'more':1}";
         assertEquals(SHOWN, Impression.parse(bytes(good)));
-        for (String field : new String[] {"event_id", "impression_id", "ad_id", "user_id", "page"}) {
+        String[] required = {"event_id", "impression_id", "ad_id", "user_id", "page"};
+        for (String field : required) {
             assertNull(Impression.parse(bytes(good.replace("'" + field + "'", "'other'"))), field);
         }
         assertNull(Impression.parse(bytes(good.replace("'p'", "5"))));
