@@ -83,8 +83,10 @@ class Job:
       a batch takes a second of planning, so two queries should not do it at the same moment.
     - `low_priority`: in Real-time Mode the job gets records up to a second late, and asks the
       broker for them far less often.
-    - `covers_other_readers`: with available-now the job starts when each query of the others in
-      its stage has ended a batch, so that it reads at least as far as they do.
+    - `covers_other_readers`: the job reads topics because the others read them, unless another
+      driver does that for them. So it is part of a driver's task only where it runs alone. With
+      available-now it starts when each query of the others in its stage has ended a batch, so that
+      it reads at least as far as they do.
     - `is_deferred`: nobody waits for its first output. In micro-batches rules start first, then the
       other jobs, then the deferred ones: each when the queries before it have each ended a batch,
       so that it takes no processor time from their start.

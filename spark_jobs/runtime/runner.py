@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from broker.topics import partition_counts
-from events.catalog import JobName
 from events.cli import UserFacingError, collected_signals
 from events.driver_status import PROGRAM, DriverStatus
 from events.files import writing
@@ -55,7 +54,6 @@ SPARE_SLOTS = 8
 
 A real-time task holds its slot for as long as the query runs.
 """
-_DEAD_LETTERS: JobName = "dead_letters"
 JVM_ENDED = (
     "Spark's JVM has ended, most often because memory ran out: give the jobs more (the limit of "
     "their container, or --conf spark.driver.memory=2g), or run fewer in one process, and start "
@@ -222,22 +220,25 @@ def _new_recorder(
     jobs: Sequence[ConfiguredJob], settings: Settings, options: RunOptions
 ) -> StatusRecorder:
     """Return a new status, and remove the one that a process with the same task has left."""
-    names = list(dict.fromkeys(one.job.name for one in jobs))
-    # What a driver reports dead letters of depends on the drivers beside it.
-    triggers = {one.job.name: one.trigger for one in jobs if one.job.name != _DEAD_LETTERS}
+    task = [one for one in jobs if not one.job.covers_other_readers] or jobs
+    triggers = {one.job.name: one.trigger for one in task}
 
     def is_same(other: DriverStatus) -> bool:
-        others = [query for query in other.queries if query.job != _DEAD_LETTERS]
         return (
             other.topic_prefix == settings.topic_prefix
             and other.checkpoint_root == options.checkpoint_root
-            and {*other.jobs} - {_DEAD_LETTERS} == triggers.keys()
-            and all(triggers.get(query.job) == query.trigger for query in others)
+            and {*other.jobs} == triggers.keys()
+            and all(
+                query.trigger == triggers[query.job]
+                for query in other.queries
+                if query.job in triggers
+            )
         )
 
     remove_superseded(settings.rackstream_home, PROGRAM, DriverStatus, is_same)
     process = Process(PROGRAM, settings.topic_prefix, to_text(now_ms()))
-    return StatusRecorder(process, settings.kafka_bootstrap_servers, names, options.checkpoint_root)
+    servers, root = settings.kafka_bootstrap_servers, options.checkpoint_root
+    return StatusRecorder(process, servers, list(triggers), root)
 
 
 def dependency_stages(jobs: Sequence[ConfiguredJob]) -> list[list[ConfiguredJob]]:

@@ -34,8 +34,9 @@ class _Moments:
 class StatusRecorder:
     """What is known now; every method may be called from any thread.
 
-    In: `servers` is the broker's address; `clock` returns epoch milliseconds, `monotonic`
-    the seconds by which it is decided whether a query is stuck.
+    In: `servers` is the broker's address; `jobs` are the driver's task, by which a successor
+    recognises the status of a driver that has ended; `clock` returns epoch milliseconds,
+    `monotonic` the seconds by which it is decided whether a query is stuck.
     """
 
     def __init__(

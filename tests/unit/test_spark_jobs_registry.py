@@ -1,5 +1,6 @@
 """The registry finds the module of each job of the catalog, and misses none."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from events import catalog
 from events.triggers import Trigger
 from spark_jobs.registry import JOBS, QUESTIONS, module_file
+from tests.support import ROOT
 
 
 def test_the_registry_has_every_job_of_the_catalog_in_its_order() -> None:
@@ -38,6 +40,16 @@ def test_a_module_is_a_file_or_a_folder(tmp_path: Path, path: str) -> None:
     file.parent.mkdir(parents=True)
     file.touch()
     assert module_file(tmp_path, "archive") == file
+
+
+def test_the_runtime_knows_no_job_by_name() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} names {node.value}"
+        for path in sorted((ROOT / "spark_jobs/runtime").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in catalog.JOBS
+    ]
+    assert not found, "\n".join(found)
 
 
 def test_rules_by_the_wall_clock_repeat_their_last_batch_at_a_start() -> None:

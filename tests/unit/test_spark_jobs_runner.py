@@ -493,11 +493,12 @@ REAL_TIME, MICRO_BATCH = "real-time", "micro-batch"
 @pytest.mark.parametrize(
     ("triggers", "changes", "is_superseded"),
     [
-        ({"rack_temperature": MICRO_BATCH, "dead_letters": MICRO_BATCH}, {}, True),
+        ({"rack_temperature": MICRO_BATCH, "dead_letters": REAL_TIME}, {}, True),
         ({"rack_temperature": MICRO_BATCH}, {}, True),
         ({"rack_temperature": MICRO_BATCH}, {"queries": []}, True),  # it failed as it started
         (dict.fromkeys(("overheating", "weak_signal", "rack_temperature"), REAL_TIME), {}, False),
         ({"rack_temperature": REAL_TIME}, {}, False),
+        ({"dead_letters": MICRO_BATCH}, {}, False),
         ({"rack_temperature": MICRO_BATCH}, {"checkpoint_root": "elsewhere"}, False),
         ({"rack_temperature": MICRO_BATCH}, {"topic_prefix": "other-"}, False),
     ],
@@ -505,17 +506,24 @@ REAL_TIME, MICRO_BATCH = "real-time", "micro-batch"
 def test_a_failure_is_shown_until_a_driver_with_the_same_task_starts(
     triggers: dict[str, str], changes: dict[str, Any], is_superseded: bool, tmp_path: Path
 ) -> None:
+    def jobs_in_status(jobs: dict[str, str]) -> list[str]:
+        recorder = _new_recorder(
+            [configured(name, Trigger(trigger)) for name, trigger in jobs.items()],
+            Settings(rackstream_home=tmp_path, _env_file=None),
+            RunOptions(checkpoint_root="checkpoints"),
+        )
+        return recorder.snapshot().jobs
+
     queries = [query(name, trigger=trigger) for name, trigger in triggers.items()]
     failed = structs.replace(
-        driver(*queries, written_ms=now_ms()), jobs=list(triggers), error="no luck.", **changes
+        driver(*queries, written_ms=now_ms()),
+        jobs=jobs_in_status(triggers),
+        error="no luck.",
+        **changes,
     )
     file = status_folder(tmp_path) / "spark_jobs-elsewhere-1.json"
     write_status(file, failed)
-    _new_recorder(
-        [configured("rack_temperature", Trigger.MICRO_BATCH)],
-        Settings(rackstream_home=tmp_path, _env_file=None),
-        RunOptions(checkpoint_root="checkpoints"),
-    )
+    jobs_in_status({"rack_temperature": MICRO_BATCH})
     assert file.exists() is not is_superseded
 
 
