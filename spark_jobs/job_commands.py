@@ -235,7 +235,7 @@ def run(
     ]
     named = named_jobs(names or (), flags)
     if named:
-        refuse_unused(given_common_options(ctx), named, trigger)
+        refuse_unused([*given_common_options(ctx), *ctx.obj], named, trigger)
     refuse_empty("--checkpoint-root", checkpoint_root)
     if checkpoint_root.startswith("file:"):  # elsewhere a URL means an object store, without locks
         raise cli.UserFacingError(

@@ -81,9 +81,12 @@ def given_common_options(ctx: typer.Context) -> list[str]:
 
 
 def refuse_unused(given: Iterable[str], jobs: Sequence[Job], trigger: Trigger | None) -> None:
-    """Raise `UserFacingError` for a common option that is given and that none of the jobs uses."""
+    """Raise `UserFacingError` for an option that is given and that none of the jobs uses.
+
+    It checks the common options, and the jobs' `interval_option`s.
+    """
     given = set(given)
-    for name in COMMON_OPTIONS:
+    for name in (*COMMON_OPTIONS, *(job.interval_option for job in jobs)):
         if name in given and not any(
             job.triggers_with(name) & _triggers(job, given, trigger) for job in jobs
         ):

@@ -78,7 +78,8 @@ class Job:
     - `watermark_policy` decides whether the slower (`min`) or the faster source sets the watermark.
     - `micro_batch_interval` is the least time between the starts of two micro-batches. A job with
       an `interval_option` takes it from this one of its own options instead, and never from
-      `--batch-seconds`. Real-time batches have one length for all jobs.
+      `--batch-seconds`. With another trigger that option does nothing, and `run` refuses it.
+      Real-time batches have one length for all jobs.
     - `real_time_batch_share` is the length of a real-time batch as a share of the usual one. Ending
       a batch takes a second of planning, so two queries should not do it at the same moment.
     - `low_priority`: in Real-time Mode the job gets records up to a second late, and asks the
@@ -142,8 +143,11 @@ class Job:
         return replace(job, plans=plans, not_real_time_because=places[0])
 
     def triggers_with(self, option: str) -> set[Trigger]:
-        """Return the triggers under which the job uses one of the `COMMON_OPTIONS`."""
-        return {trigger for trigger in self.plans if COMMON_OPTIONS[option](self, trigger)}
+        """Return the triggers under which the job uses a common option, or an `interval_option`."""
+        if option == self.interval_option:
+            return self.plans.keys() & {Trigger.MICRO_BATCH}
+        uses = COMMON_OPTIONS.get(option)
+        return {trigger for trigger in self.plans if uses and uses(self, trigger)}
 
     @property
     def default_trigger(self) -> Trigger:

@@ -39,8 +39,8 @@ class Options(JobOptions):
     ] = ".rackstream/archive"
     archive_seconds: Annotated[
         float,
-        "Least time between the starts of two batches of the archive, instead of --batch-seconds: "
-        "each writes a file per topic.",
+        "Least time between the starts of two micro-batches of the archive, instead of "
+        "--batch-seconds: each writes a file per topic.",
         DEPLOYMENT_SETTING,
     ] = 60.0
 

@@ -39,8 +39,8 @@ class Options(JobOptions):
     output_mode: OutputMode = "update"
     statistics_seconds: Annotated[
         float,
-        "Least time between the starts of two batches, instead of --batch-seconds: nobody waits "
-        "for a statistic, and each batch costs processor time.",
+        "Least time between the starts of two micro-batches, instead of --batch-seconds: nobody "
+        "waits for a statistic, and each batch costs processor time.",
         DEPLOYMENT_SETTING,
     ] = 30.0
 

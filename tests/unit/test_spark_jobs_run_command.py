@@ -237,6 +237,16 @@ NOT_NAMED = "none of which is among the jobs named."
             "--restarts has no effect on user_totals and archive as available-now: leave it out, "
             "or choose --trigger micro-batch.",
         ),
+        (
+            "archive user_totals --archive-seconds=5 --trigger=available-now",
+            "--archive-seconds has no effect on archive as available-now: leave it out, or choose "
+            "--trigger micro-batch.",
+        ),
+        (
+            "signal_statistics --statistics-seconds=5 --trigger=real-time",
+            "--statistics-seconds has no effect on signal_statistics as real-time: leave it out, "
+            "or choose --trigger micro-batch.",
+        ),
     ],
 )
 def test_a_common_option_that_no_named_job_uses_is_refused(arguments: str, sentence: str) -> None:
@@ -262,9 +272,11 @@ def test_a_common_option_that_no_named_job_uses_is_refused(arguments: str, sente
         "deduplicate --state-retention=unbounded",
         "user_sessions deduplicate --state-retention=unbounded --watermark=1_hour",
         "user_totals --trigger=available-now --state-partitions=2",
+        "archive signal_statistics --archive-seconds=5 --statistics-seconds=5",
         # The flags stand for different jobs as a deployment changes.
         "--all-real-time --rules-batch-seconds=2 --batch-seconds=5",
         "--all-real-time --all-micro-batch --trigger=available-now --restarts=3 --batch-seconds=5",
+        "--all-micro-batch --trigger=available-now --archive-seconds=5 --statistics-seconds=5",
     ],
 )
 def test_a_common_option_that_one_named_job_uses_is_accepted(
@@ -297,6 +309,19 @@ def test_a_job_uses_the_common_options_that_change_how_it_runs(name: str) -> Non
             != usual.batch_for(ConfiguredJob(job, job.options(), trigger))
         }
         assert job.triggers_with(option) == changed, option
+
+
+@pytest.mark.parametrize("name", [name for name, job in JOBS.items() if job.interval_option])
+def test_a_job_uses_its_own_interval_where_it_changes_its_batches(name: str) -> None:
+    job, usual = JOBS[name], RunOptions()
+    given: dict[str, Any] = {job.interval_option: 77.0}
+    changed = {
+        trigger
+        for trigger in set(job.plans) - {Trigger.AVAILABLE_NOW}
+        if usual.batch_for(ConfiguredJob(job, job.options(**given), trigger))
+        != usual.batch_for(ConfiguredJob(job, job.options(), trigger))
+    }
+    assert job.triggers_with(job.interval_option) == changed == {Trigger.MICRO_BATCH}
 
 
 def test_the_command_lines_of_all_load_plans_are_accepted(started: Started, tmp_path: Any) -> None:
