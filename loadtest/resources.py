@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from events.catalog import JobName
 from loadtest.plan import Point, PointSettings
 
 INPUT_BYTES = 320
 """An input record in the broker's log, with its index and some duplicates."""
 OUTPUT_BYTES = 900
 """An input record's share of outputs, in the broker and in the collector's file."""
-ROW_PER_RECORD = ("ad_attribution", "deduplicate")
+ROW_PER_RECORD: tuple[JobName, ...] = ("ad_attribution", "deduplicate")
 """Jobs that write a row per record in micro-batches too; others write a row per key and batch."""
 SPARE_BYTES = 2 * 10**9
 """Checkpoints, logs, Spark's shuffle, and spare disk for the machine."""

@@ -11,7 +11,7 @@ from demo.verdict import (
     compare_signal_statistics,
     compare_windows,
 )
-from events.topics import ALERTS, DEAD_LETTERS, RACK_TEMPERATURE, SIGNAL_STATISTICS
+from events.topics import ALERTS, DEAD_LETTERS, RACK_TEMPERATURE, SIGNAL_STATISTICS, Topic
 from loadtest.plan import PointSettings
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime.options import options_of
@@ -42,7 +42,11 @@ def compare_outputs(
 
 def is_result(settings: PointSettings, name: str) -> bool:
     """Return whether the jobs compute a compared output; dead letters come beside it."""
-    return name != _DEAD_LETTERS or "dead_letters" in settings.jobs
+    return name != _DEAD_LETTERS or DEAD_LETTERS in _sinks(settings)
+
+
+def _sinks(settings: PointSettings) -> set[Topic | None]:
+    return {JOBS[name].sink for name in settings.jobs}
 
 
 def _changes_results(settings: PointSettings) -> bool:
@@ -61,15 +65,16 @@ def _results(
     settings: PointSettings, truth: Mapping[str, Sequence[Row]], seen: Mapping[str, Sequence[Row]]
 ) -> dict[str, Comparison]:
     compared: dict[str, Comparison] = {}
+    sinks = _sinks(settings)
     if settings.rules:
         # A restarted job may write an alert again, which alerting takes for a duplicate.
         alerts = {
             row["alert_id"]: row for row in seen[ALERTS.name] if row["rule"] in settings.rules
         }
         compared["alerts"] = compare_alerts(truth.get("alert", ()), list(alerts.values()))
-    if "rack_temperature" in settings.jobs:
+    if RACK_TEMPERATURE in sinks:
         compared["windows"] = compare_windows(truth.get("window", ()), seen[RACK_TEMPERATURE.name])
-    if "signal_statistics" in settings.jobs:
+    if SIGNAL_STATISTICS in sinks:
         compared["signal statistics"] = compare_signal_statistics(
             truth.get("signal-statistic", ()), seen[SIGNAL_STATISTICS.name]
         )
@@ -79,7 +84,7 @@ def _results(
 def _clickstream(
     settings: PointSettings, truth: Mapping[str, Sequence[Row]], seen: Mapping[str, Sequence[Row]]
 ) -> dict[str, Comparison]:
-    sinks = {JOBS[name].sink for name in settings.jobs}
+    sinks = _sinks(settings)
     kinds = [kind for kind, topic in TOPICS.items() if topic in sinks]
     if not settings.flush and "session" in kinds:
         kinds.remove("session")
