@@ -12,10 +12,8 @@ from producer.faults import AnyFault, Hovering, Lossy, Overheating, RackFault, S
 from producer.hashing import Bools, Ints, none_of, uniform
 from producer.pacing.schedule import Schedule
 from producer.streams.readings import Encoder, Readings, draw_readings, to_records
-from producer.streams.stream_plan import FLUSH_SUBJECT, Batch, FaultFlag, StreamPlan, run_name
+from producer.streams.stream_plan import FLUSH_SUBJECT, StreamPlan, run_name
 from producer.world.racks import World
-
-__all__ = ["Batch", "FaultFlag", "ReadingPlan"]
 
 
 class ReadingPlan(StreamPlan):
