@@ -9,6 +9,7 @@ from rich.table import Table
 from demo.comparison import Comparison
 from demo.delays import Delay
 from demo.verdict import Actual, Truth, Verdict
+from events.constants import CONSECUTIVE_READINGS
 from producer.faults import Overheating
 from producer.scenario import Scenario
 
@@ -26,6 +27,7 @@ def expectation(
 ) -> str:
     """Return what is about to happen and what to look for."""
     faults = [fault.racks for fault in scenario.faults if isinstance(fault, Overheating)]
+    count = CONSECUTIVE_READINGS
     hot = sum(racks if isinstance(racks, int) else len(racks) for racks in faults)
     rate = scenario.rate if scenario.rate == "max" else f"{scenario.rate:g}"
     end = "until Ctrl-C" if duration_s is None else f"for {duration_s:g} s"
@@ -34,8 +36,8 @@ def expectation(
         f"{scenario.racks} racks send {rate} readings/s {end} to a Kafka broker on {bootstrap}; "
         f"{hot} of them overheat.\n"
         f"{users if clickstream else ''}"
-        "Within half a minute you see a WARNING when a rack's last three readings are all at or\n"
-        "above its threshold, and a NORMAL when they no longer are: each exactly once, despite\n"
+        f"Within half a minute you see a WARNING when a rack's last {count} readings are all at\n"
+        "or above its threshold, and a NORMAL when they no longer are: each exactly once, despite\n"
         "duplicates, late and malformed records. At the end a table compares actual with expected\n"
         "output.\n"
         f"Logs and data: {folder} (until the next demo). Ctrl-C ends it."

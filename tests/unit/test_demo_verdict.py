@@ -27,8 +27,10 @@ from demo.verdict import (
 from demo.verdict_command import verdict_command
 from events.catalog import JOBS, RULE_JOBS, RULES
 from events.cli import UserFacingError
+from events.constants import CONSECUTIVE_READINGS
 from events.rules import Rules, SiteOutage
 from events.times import to_ms, to_text
+from producer.scenario import Scenario
 from tests.builders import rack
 from tests.demo import VERDICT_ROWS
 from tests.unit.test_demo_clickstream import TRUTH as CLICKSTREAM
@@ -156,6 +158,11 @@ def printed(expected: Truth, actual: Actual) -> str:
     console = Console(file=io.StringIO(), width=200, record=True)
     report.show(console, expected, actual, compare_outputs(expected, actual), 12.34)
     return console.export_text()
+
+
+def test_what_to_expect_names_the_readings_that_the_rule_counts() -> None:
+    text = report.expectation(Scenario(), "localhost:9092", "demo", None)
+    assert f"a rack's last {CONSECUTIVE_READINGS} readings are all at\nor above" in text
 
 
 def test_all_expected_outputs_and_nothing_else_pass() -> None:
