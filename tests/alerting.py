@@ -15,10 +15,11 @@ from alerting.incidents import repository, topic_outbox
 from alerting.incidents.state import NotificationTiming
 from alerting.notifications.notice import Notice
 from alerting.store import Store
+from broker.server import free_port
 from events.records import Alert, AlertCommand, Incident, IncidentStatus, encode
 from events.times import to_ms, to_text
 from tests.builders import new_alert, new_command
-from tests.support import ROOT, free_port
+from tests.support import ROOT
 
 T0 = to_ms("2026-11-21T06:26:00.000Z")
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import Phase, settings
 
 from broker import server
-from broker.server import RunningBroker
+from broker.server import RunningBroker, free_port
 from broker.topics import create_topics
 from demo.environment import ignore_personal_settings
 from events.settings import Settings
 from jars.java import QUICK_JAVA
 from tests.promises import Promises, not_judged
-from tests.support import FULL_EXAMPLES, Kafka, free_port
+from tests.support import FULL_EXAMPLES, Kafka
 
 ignore_personal_settings()
 # Programs that tests kill leave status files, which are not to be found beside those of a user.

@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 import psutil
 
+from broker.server import free_port
 from demo.comparison import Row
 from demo.outputs import read_json_lines
 from demo.verdict import Truth
 from events import settings
 from events.catalog import RULES
-from tests.support import ROOT, eventually, free_port
+from tests.support import ROOT, eventually
 
 VERDICT_ROWS = (
     "input records",

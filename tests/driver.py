@@ -12,12 +12,12 @@ from typing import Any
 
 import psutil
 
-from broker.server import RunningBroker
+from broker.server import RunningBroker, free_port
 from broker.topics import create_topics
 from events.records import encode
 from events.topics import USER_ACTIONS, USER_TOTALS
 from tests.builders import action
-from tests.support import Kafka, eventually, free_port, kill, program, run
+from tests.support import Kafka, eventually, kill, program, run
 from tests.unit.metrics import value
 
 USER = "user"

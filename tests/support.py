@@ -21,25 +21,8 @@ from confluent_kafka import (
 )
 from hypothesis import settings
 
-from broker.server import free_port
 from events.topics import Topic
 from jars.java import QUICK_JAVA
-
-__all__ = [
-    "FULL_EXAMPLES",
-    "ROOT",
-    "Kafka",
-    "Record",
-    "Sender",
-    "above",
-    "equal_to",
-    "eventually",
-    "examples",
-    "free_port",
-    "kill",
-    "program",
-    "run",
-]
 
 T = TypeVar("T")
 Records = Iterable[tuple[str | bytes | None, bytes | None]]

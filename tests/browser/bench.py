@@ -19,6 +19,7 @@ import typer
 from confluent_kafka import Consumer, TopicPartition
 
 from broker import server
+from broker.server import free_port
 from broker.topics import create_topics
 from events import cli
 from events.cli import UserFacingError
@@ -28,7 +29,7 @@ from events.topics import RACK_READINGS
 from tests.browser.dashboard import RunningDashboard, running_dashboard
 from tests.browser.full_state import counts_of_each_kind, fill, full
 from tests.browser.replay import inventory_of
-from tests.support import Kafka, equal_to, eventually, free_port, program
+from tests.support import Kafka, equal_to, eventually, program
 
 MAX_PROCESSOR_SHARE = 0.15
 MAX_MEMORY_MB = 150.0

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import requests
 
-from tests.support import Kafka, eventually, free_port, program
+from broker.server import free_port
+from tests.support import Kafka, eventually, program
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import msgspec
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from broker import server
-from broker.server import RunningBroker
+from broker.server import RunningBroker, free_port
 from broker.topics import create_topics
 from events.inventory import write_inventory
 from events.records import Alert, Evidence, RackReading, encode
@@ -22,7 +22,7 @@ from events.times import now_ms, to_text
 from events.topics import ALERTS, RACK_READINGS
 from tests.browser.dashboard import RunningDashboard, running_dashboard
 from tests.builders import rack
-from tests.support import Kafka, free_port, program, run
+from tests.support import Kafka, program, run
 
 RACKS = tuple(f"rack-{number:04d}" for number in range(1, 9))
 HOSTILE_RACKS = (

@@ -17,6 +17,7 @@ import requests
 from playwright.sync_api import Page, sync_playwright
 
 from broker import server
+from broker.server import free_port
 from demo.__main__ import RULES as RULES_FILE
 from demo.__main__ import SCENARIO
 from events.catalog import RACK_OVERHEATING, RULES, WEAK_SIGNAL
@@ -41,7 +42,7 @@ from tests.demo import (
 )
 from tests.promises import Promises, free_share
 from tests.readme import as_on_a_terminal, not_printed
-from tests.support import Kafka, eventually, free_port, run
+from tests.support import Kafka, eventually, run
 
 pytestmark = [pytest.mark.full, pytest.mark.alone]
 

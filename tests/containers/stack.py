@@ -11,12 +11,13 @@ from typing import Any
 
 from testcontainers.compose import DockerCompose
 
+from broker.server import free_port
 from demo.comparison import Comparison, Row
 from demo.verdict import Truth, compare_alerts
 from events.catalog import RULES
 from producer.expected.rack_alerts import DEFAULT_RULES
 from tests.demo import read_truth
-from tests.support import ROOT, Kafka, eventually, free_port
+from tests.support import ROOT, Kafka, eventually
 
 THREE_BROKERS = {
     "STACK_KAFKA_SERVERS": "kafka-1:9092,kafka-2:9092,kafka-3:9092",

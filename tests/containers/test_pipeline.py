@@ -10,12 +10,13 @@ import yaml
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
+from broker.server import free_port
 from broker.topics import create_topics
 from demo.comparison import Row
 from demo.verdict import compare_alerts, compare_dead_letters
 from events.topics import DEAD_LETTERS
 from tests.demo import read_truth
-from tests.support import ROOT, Kafka, free_port, run
+from tests.support import ROOT, Kafka, run
 
 pytestmark = pytest.mark.full
 

@@ -6,8 +6,7 @@ import psutil
 import pytest
 
 from broker import server
-from broker.server import RunningBroker
-from tests.support import free_port
+from broker.server import RunningBroker, free_port
 
 
 @pytest.fixture(scope="module")

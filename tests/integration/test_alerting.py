@@ -17,11 +17,12 @@ from kafka import KafkaAdminClient
 
 from alerting.store import Counts, Store, read_counts
 from broker import server
+from broker.server import free_port
 from broker.topics import create_topics
 from events.topics import ALERTS
 from tests.alerting import run_without_a_broker
 from tests.builders import alert_value, number_of
-from tests.support import ROOT, Kafka, above, equal_to, eventually, free_port, kill, program, run
+from tests.support import ROOT, Kafka, above, equal_to, eventually, kill, program, run
 
 pytestmark = pytest.mark.full
 

@@ -14,22 +14,13 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kafka import KafkaAdminClient
 
 from broker import server
+from broker.server import free_port
 from broker.topics import create_topics
 from events.records import Alert, AlertCommand, encode
 from events.times import now_ms, to_text
 from events.topics import ALERT_COMMANDS, ALERTS, INCIDENTS
 from tests.builders import new_alert, new_command
-from tests.support import (
-    Kafka,
-    Sender,
-    above,
-    equal_to,
-    eventually,
-    free_port,
-    kill,
-    program,
-    run,
-)
+from tests.support import Kafka, Sender, above, equal_to, eventually, kill, program, run
 from tests.unit.metrics import value
 
 pytestmark = pytest.mark.full

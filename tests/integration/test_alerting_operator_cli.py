@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from broker.server import free_port
 from events.records import encode
 from events.times import now_ms
 from events.topics import ALERT_COMMANDS, ALERTS
 from tests.alerting import T0, run_without_a_broker
 from tests.builders import new_alert
-from tests.support import Kafka, above, equal_to, eventually, free_port, kill, program, run
+from tests.support import Kafka, above, equal_to, eventually, kill, program, run
 from tests.unit.test_alerting_channels import Receiver, serving
 
 pytestmark = pytest.mark.full

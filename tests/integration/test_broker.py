@@ -16,7 +16,7 @@ from kafka import KafkaConsumer
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from broker import server
-from broker.server import RunningBroker
+from broker.server import RunningBroker, free_port
 from broker.topics import (
     admin_client,
     append,
@@ -26,7 +26,7 @@ from broker.topics import (
     read_to_end,
 )
 from events.topics import ALL, DEAD_LETTERS, INCIDENTS, RACK_READINGS
-from tests.support import ROOT, Kafka, eventually, free_port, kill, program, run
+from tests.support import ROOT, Kafka, eventually, kill, program, run
 
 pytestmark = pytest.mark.full
 

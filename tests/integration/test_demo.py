@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.server import free_port
 from tests.demo import RunningDemo, running_demo
-from tests.support import free_port
 
 pytestmark = pytest.mark.full
 

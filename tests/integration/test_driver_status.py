@@ -16,7 +16,7 @@ import psutil
 import pytest
 from kafka import KafkaAdminClient
 
-from broker.server import RunningBroker
+from broker.server import RunningBroker, free_port
 from events.records import encode
 from events.topics import RACK_READINGS, RACK_TEMPERATURE, USER_ACTIONS, USER_TOTALS
 from tests.builders import action, reading
@@ -24,7 +24,7 @@ from tests.driver import Driver, python_workers
 from tests.integration.test_jobs import SHUFFLE_WAIT
 from tests.promises import Promises
 from tests.spark.mixed_topic import output_differences
-from tests.support import Kafka, Sender, above, equal_to, eventually, free_port, kill, program, run
+from tests.support import Kafka, Sender, above, equal_to, eventually, kill, program, run
 from tests.unit.metrics import scrape
 
 pytestmark = pytest.mark.full

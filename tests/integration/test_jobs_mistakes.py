@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.server import free_port
 from events import cli
 from spark_jobs.__main__ import app
-from tests.support import Kafka, free_port, run
+from tests.support import Kafka, run
 
 pytestmark = pytest.mark.full
 

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from broker.server import free_port
 from events.catalog import RACK_OVERHEATING
 from events.metrics import serve_metrics
 from events.times import to_ms
 from events.topics import ALERTS
 from tests.builders import alert_value
-from tests.support import Kafka, eventually, free_port, program, run
+from tests.support import Kafka, eventually, program, run
 from tests.unit.metrics import await_value, scrape, value
 from tests.unit.test_alerting_channels import Receiver, serving
 

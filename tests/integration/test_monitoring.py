@@ -20,6 +20,7 @@ import pytest
 from prometheus_client.registry import Collector
 
 from alerting.decoding import NewAlert
+from broker.server import free_port
 from events.metrics import StatusCollector, serve_metrics
 from events.times import to_ms, to_text
 from producer.metrics import STATUS_METRICS as PRODUCER_METRICS
@@ -34,7 +35,7 @@ from tests.monitoring import (
     rules,
     write,
 )
-from tests.support import equal_to, eventually, free_port
+from tests.support import equal_to, eventually
 from tests.unit.metrics import Alerting, Driver, Producer
 from tests.unit.statuses import T0
 from tests.unit.test_alerting_channels import Receiver, serving

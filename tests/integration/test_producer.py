@@ -14,6 +14,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.partitioner.default import murmur2
 
+from broker.server import free_port
 from events.constants import FUTURE_TOLERANCE
 from events.inventory import read_inventory
 from events.records import RackReading
@@ -29,7 +30,7 @@ from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
 from producer.ledger import LedgerRun, read_runs
 from tests.promises import Promises
-from tests.support import Kafka, Record, above, eventually, free_port, kill, program, run
+from tests.support import Kafka, Record, above, eventually, kill, program, run
 
 pytestmark = pytest.mark.full
 

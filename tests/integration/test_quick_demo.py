@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.server import free_port
 from demo.delays import first_batches
 from demo.outputs import read_json_lines
 from demo.run import RULES_BATCH_S
@@ -31,7 +32,7 @@ from tests.demo import (
     table_of,
 )
 from tests.promises import MARGIN, Promises
-from tests.support import ROOT, free_port
+from tests.support import ROOT
 
 pytestmark = pytest.mark.alone
 

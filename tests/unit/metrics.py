@@ -15,6 +15,7 @@ from alerting.metrics import AlertingMetrics
 from alerting.notifications.channels import DeliveryError
 from alerting.notifications.notice import Notice
 from alerting.status import StatusRecorder as AlertingRecorder
+from broker.server import free_port
 from events.metrics import StatusCollector, serve_metrics
 from events.status_file import Process
 from events.times import to_text
@@ -25,7 +26,7 @@ from spark_jobs.runtime.metrics import STATUS_METRICS as DRIVER_METRICS
 from spark_jobs.runtime.metrics import BatchMetrics
 from spark_jobs.runtime.status_recorder import StatusRecorder as DriverRecorder
 from tests.alerting import MINUTE, AlertingSimulation
-from tests.support import eventually, free_port
+from tests.support import eventually
 from tests.unit.statuses import T0, Clock, Publisher
 
 QUERY = "user_totals"

@@ -32,9 +32,10 @@ from alerting.notifications.channels import (
 from alerting.notifications.delivery import DeliveryThreads, DeliveryWorker, RetryPolicy
 from alerting.notifications.notice import Notice, NoticeItem, body, title
 from alerting.notifications.outbox import Outbox
+from broker.server import free_port
 from events.cli import UserFacingError
 from tests.alerting import HOUR, MINUTE, AlertingSimulation
-from tests.support import ROOT, free_port
+from tests.support import ROOT
 
 FIRING = NoticeItem(
     kind="firing",

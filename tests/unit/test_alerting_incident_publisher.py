@@ -9,9 +9,10 @@ import pytest
 
 from alerting.incidents import publisher
 from alerting.incidents.publisher import IncidentPublisher, IncidentTopic, read_unpublished
+from broker.server import free_port
 from events.times import now_ms
 from tests.alerting import AlertingSimulation
-from tests.support import eventually, free_port
+from tests.support import eventually
 
 
 @pytest.fixture

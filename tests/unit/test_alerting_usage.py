@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from alerting.store import Store
-from tests.support import free_port, run
+from broker.server import free_port
+from tests.support import run
 
 
 @pytest.mark.parametrize(

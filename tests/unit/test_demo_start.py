@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from broker.server import free_port
 from demo import processes
 from demo.__main__ import _folder
 from demo.outputs import Outputs
@@ -33,7 +34,7 @@ from events.settings import Settings
 from events.triggers import Trigger
 from producer.scenario import Scenario
 from spark_jobs.registry import JOBS
-from tests.support import free_port, run
+from tests.support import run
 
 
 def stubborn(folder: Path) -> "subprocess.Popen[bytes]":

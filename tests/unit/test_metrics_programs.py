@@ -12,6 +12,7 @@ from alerting.decoding import NewAlert
 from alerting.notifications.channels import DeliveryError
 from alerting.notifications.delivery import DeliveryWorker, RetryPolicy
 from alerting.notifications.outbox import Outbox
+from broker.server import free_port
 from events.catalog import RACK_OVERHEATING, SILENT_SENSOR
 from events.cli import UserFacingError
 from events.metrics import serve_metrics
@@ -20,7 +21,7 @@ from events.times import now_ms, to_ms
 from events.triggers import Trigger
 from tests.alerting import MINUTE
 from tests.builders import new_alert
-from tests.support import ROOT, free_port, run
+from tests.support import ROOT, run
 from tests.unit.metrics import (
     QUERY,
     Alerting,

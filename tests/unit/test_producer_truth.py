@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from broker.server import free_port
 from events import catalog
 from events.cli import UserFacingError
 from events.records import InventoryRack, RackReading
@@ -33,7 +34,6 @@ from producer.streams.reading_plan import ReadingPlan
 from producer.streams.stream_plan import FaultFlag
 from producer.world.racks import make_world
 from tests.builders import T0, reading
-from tests.support import free_port
 from tests.unit.clickstream import batch_rows, decoded
 
 PARTITIONS = 3

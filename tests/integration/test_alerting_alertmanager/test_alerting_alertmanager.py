@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from alerting.notifications.channels import WebhookChannel
+from broker.server import free_port
 from events.times import now_ms
 from tests.alerting import HOUR, MINUTE, AlertingSimulation
-from tests.support import eventually, free_port
+from tests.support import eventually
 from tests.unit.test_alerting_channels import Receiver, serving
 
 pytestmark = pytest.mark.full
