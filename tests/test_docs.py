@@ -8,6 +8,7 @@ from typer.core import TyperCommand, TyperOption
 
 from docs.commands import PAGE, PROGRAMS, commands, page
 from events.settings import Settings
+from spark_jobs.job_commands import MICRO_BATCH_DELAY_S
 from spark_jobs.registry import JOBS
 from tests.support import ROOT
 
@@ -133,6 +134,12 @@ def test_every_setting_is_in_the_example_with_its_default_and_documented(
 
 def test_every_job_is_documented(documentation: str) -> None:
     assert [name for name in JOBS if f"`{name}`" not in documentation] == []
+
+
+def test_the_delay_of_alerts_in_micro_batches_is_the_one_that_the_command_names() -> None:
+    rules = " ".join((ROOT / "docs" / "rules.md").read_text(encoding="utf-8").split())
+    least_s, most_s = MICRO_BATCH_DELAY_S
+    assert f"Alerts then take {least_s} to {most_s} s instead of milliseconds." in rules
 
 
 def test_every_target_of_make_is_described_and_only_existing_ones_are_mentioned(
