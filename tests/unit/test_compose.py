@@ -28,6 +28,7 @@ from spark_jobs.runtime.session import DAEMON, WORKER_PYTHON
 from spark_jobs.runtime.small_data import INTERPRETED_OPTIONS
 from spark_jobs.storage.dead_letters import REPORTED_TOPICS, reporting_jobs
 from tests.containers.operator_commands import OPEN_INCIDENT, commands_in, operator_commands
+from tests.containers.test_image import LARGEST_BYTES
 from tests.support import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -49,6 +50,8 @@ JOBS = {
 }
 CLUSTER_JOBS = {name for name in OURS if name.startswith("cluster-")}
 WORKERS = {name for name in OURS if name.startswith("spark-worker-")}
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n\t", "")
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PACKAGES = (
     *("alerting", "broker", "dashboard", "demo", "events", "jars", "producer", "spark_jobs"),
@@ -84,6 +87,30 @@ def volumes(service: dict[str, Any]) -> dict[str, str]:
     """Return a service's volumes by where they are mounted."""
     pairs = (entry.split(":") for entry in service.get("volumes", []))
     return {target: name for name, target, *_ in pairs}
+
+
+def limit_mib(service: dict[str, Any]) -> int:
+    """Return a service's memory limit in MiB."""
+    limit = str(service["mem_limit"])
+    return int(limit[:-1]) * {"m": 1, "g": 1024}[limit[-1]]
+
+
+def memory_mib() -> dict[str, int]:
+    """Return the sum of the limits of what each target of make starts."""
+    sums = {}
+    for form in ("up", "up-brokers", "up-cluster"):
+        (recipe,) = re.findall(rf"^{form}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+        profiles = {*re.findall(r"--profile (\w+)", recipe)}
+        left_out = {*re.findall(r"--scale ([\w-]+)=0", recipe)}
+        sums[form] = sum(
+            limit_mib(service)
+            for name, service in SERVICES.items()
+            if profiles.issuperset(service.get("profiles", [])) and name not in left_out
+        )
+    for profile in ("verdict", "monitoring"):
+        added = [each for each in SERVICES.values() if profile in each.get("profiles", [])]
+        sums[profile] = sum(map(limit_mib, added))
+    return sums
 
 
 def program_words(service: dict[str, Any]) -> list[str]:
@@ -159,12 +186,33 @@ def test_the_services_of_the_stack_are_there() -> None:
 
 
 def test_the_memory_limits_add_up_to_the_stated_budget() -> None:
-    limits = {
-        name: int(service["mem_limit"].removesuffix("m")) for name, service in DEFAULT.items()
-    }
-    assert sum(limits.values()) <= BUDGET_MIB
+    assert sum(map(limit_mib, DEFAULT.values())) <= BUDGET_MIB
     assert "add up to at most 6 GiB" in (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     assert all("mem_limit" in service for service in SERVICES.values())
+
+
+def test_the_memory_of_each_target_of_make_is_documented() -> None:
+    section = OPERATIONS.split("\n### Memory\n")[1].split("\n### ")[0]
+    row = r"^\| `make ([\w-]+)`(?:, in addition)? \| ([\d,]+) \|$"
+    computed = memory_mib()
+    assert dict(re.findall(row, section, re.MULTILINE)) == {
+        target: f"{mib:,}" for target, mib in computed.items()
+    }
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    needed_gib = (computed["up"] + computed["verdict"]) / 1024
+    assert f"neither Python nor Java, but {needed_gib:g} GiB of memory" in readme
+
+
+def test_the_memory_limit_of_each_container_is_documented() -> None:
+    row = r"^\| (`[\w-]+`(?:, `[\w-]+`)*) \| .* \| ([\d, ]+) MiB \| .* \|$"
+    documented: dict[str, str] = {}
+    for names, limits in re.findall(row, OPERATIONS, re.MULTILINE):
+        documented |= zip(re.findall(r"[\w-]+", names), limits.split(", "), strict=True)
+    assert documented == {name: str(limit_mib(service)) for name, service in DEFAULT.items()}
+
+
+def test_the_size_that_the_image_may_have_is_documented() -> None:
+    assert f"at most {LARGEST_BYTES / 1e9:g} GB" in OPERATIONS
 
 
 def test_the_log_of_each_container_takes_at_most_30_mb() -> None:
@@ -175,7 +223,7 @@ def test_the_log_of_each_container_takes_at_most_30_mb() -> None:
 @pytest.mark.parametrize("name", JOBS)
 def test_spark_is_given_less_heap_than_its_container_has(name: str) -> None:
     (heap,) = re.findall(r"spark\.driver\.memory=(\d+)m", " ".join(SERVICES[name]["command"]))
-    assert int(heap) + 400 <= int(SERVICES[name]["mem_limit"].removesuffix("m"))
+    assert int(heap) + 400 <= limit_mib(SERVICES[name])
 
 
 def test_a_jvm_without_the_second_compiler_has_room_for_the_code_of_all_jobs() -> None:
@@ -266,11 +314,8 @@ def test_three_brokers_keep_each_record_when_one_of_them_is_lost() -> None:
             set_to["KAFKA_MIN_INSYNC_REPLICAS"],
         ) == (3, 2)
         assert set_to["CLUSTER_ID"] == BROKERS["kafka-1"]["environment"]["CLUSTER_ID"]
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n\t", "")
-    assert (
-        f"STACK_KAFKA_SERVERS={','.join(f'{name}:9092' for name in three)} STACK_REPLICATION=3"
-        in makefile
-    )
+    servers = ",".join(f"{name}:9092" for name in three)
+    assert f"STACK_KAFKA_SERVERS={servers} STACK_REPLICATION=3" in MAKEFILE
 
 
 def test_each_worker_alone_has_slots_and_memory_for_the_real_time_jobs() -> None:
@@ -524,8 +569,7 @@ def test_the_image_has_every_package_that_its_programs_import() -> None:
 
 
 def test_the_documented_override_repeats_the_command_and_adds_a_rules_file() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    section = page.split("\n### A rules file in containers\n")[1].split("\n### ")[0]
+    section = OPERATIONS.split("\n### A rules file in containers\n")[1].split("\n### ")[0]
     override = yaml.safe_load(section.split("```yaml\n")[1].split("```")[0])
     for name, service in override["services"].items():
         (mount,) = service["volumes"]

@@ -51,6 +51,18 @@ def test_the_rates_are_those_of_the_plan_with_dead_letters() -> None:
     assert list(quoted.groups()) == rounded
 
 
+def test_the_times_of_the_containers_are_those_of_the_last_row_of_their_table() -> None:
+    page = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    table = page.split("\n### The containers\n")[1].split("\n\n")[1]
+    measured = re.search(r"\| (?:at most )?(\d+) \| (\d+) \|$", table)
+    assert measured
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    first_alert = r"first alert came within (\d+) s of `docker compose up`"
+    quoted = re.search(rf"{first_alert}, and both states of every rule within (\d+) s ", readme)
+    assert quoted
+    assert quoted.groups() == measured.groups()
+
+
 def test_the_versions_are_those_of_the_locks() -> None:
     packages = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     pyspark = re.search(r"^pyspark==(\S+)", packages, flags=re.MULTILINE)
