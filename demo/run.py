@@ -54,7 +54,7 @@ CLICKSTREAM_JOBS: tuple[JobName, ...] = (
 STATISTICS_JOB: JobName = "signal_statistics"
 REAL_TIME_OPTIONS = ("--conf=spark.shuffle.streaming.networkBufferMaxWaitTimeMs=10",)
 """Alerts come some milliseconds later; the other programs get a tenth of a processor more."""
-RULES_BATCH_S, OTHERS_BATCH_S = 2, 10
+RULES_BATCH_S, OTHERS_BATCH_S = 2, 20
 """The least time between two micro-batches of a rule, and of another job.
 
 A batch costs up to half a second of a processor, and two processors run eleven queries.
@@ -67,7 +67,7 @@ MICRO_BATCH_OPTIONS = (
     "--state-partitions=1",
     "--read-tasks=1",
 )
-STATISTICS_OPTION = "--statistics-seconds=10"
+STATISTICS_OPTION = f"--statistics-seconds={OTHERS_BATCH_S}"
 """The default is too long to wait for at the end of the demo."""
 ENDLESS_DEMO_CLICKSTREAM_S = 60.0
 """How long clicks come in a demo without `--duration`: the clickstream's producer needs an end."""
