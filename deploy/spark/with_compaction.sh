@@ -1,14 +1,26 @@
 #!/bin/bash
-# Run a command, and beside it the archive's compaction:
+# Run a command, and beside it the archive's compaction, once an hour:
 #     with_compaction.sh --archive=FOLDER COMMAND ...
-# The compaction begins when the archive exists. One that ends is started again after a minute. The
-# command replaces this shell, so that it gets the container's signals and the container ends with
-# it. A compaction that is killed then loses nothing.
+# The first compaction begins when the archive exists. One that fails is made again after a minute,
+# the next after two, and so on up to ten. From the second failure in a row until a success a file
+# says so, which the container's health check looks for. The command replaces this shell, so that it
+# gets the container's signals and the container ends with it. A compaction that is killed then
+# loses nothing.
+failures=0 failed=${TMPDIR:-/tmp}/compaction-failed
 until [ -d "${1#--archive=}/landing" ]; do
   sleep 5
 done && while :; do
-  python -m spark_jobs compact --every=1h "$1"
-  echo "The compaction has ended with status $?. It starts again in a minute." >&2
-  sleep 60
+  if python -m spark_jobs compact "$1"; then
+    failures=0
+    rm -f "$failed"
+    sleep 3600
+  else
+    failures=$((failures + 1))
+    minutes=$((failures < 10 ? failures : 10))
+    said="Compactions that have failed in a row: $failures. The next one begins in $minutes min."
+    echo "$said" >&2
+    [ "$failures" -eq 1 ] || echo "$said" >"$failed"
+    sleep $((60 * minutes))
+  fi
 done &
 exec "${@:2}"

@@ -429,6 +429,8 @@ def test_a_service_that_never_ends_has_a_health_check_and_a_program_its_own(name
         assert f"/dev/tcp/localhost/{page} " in check[-1]
     else:
         program, *_ = program_words(service)
+        if check[0] == "CMD-SHELL":  # test_with_compaction.py has the rest of the line
+            check = ["CMD", *check[1].partition(" && ")[0].split()]
         assert check == ["CMD", "python", "-m", program, "health"]
         group: Any = typer.main.get_command(APPS[program])
         assert "health" in group.commands

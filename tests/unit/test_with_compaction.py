@@ -8,26 +8,30 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support import ROOT, eventually, kill
 
 SCRIPT = ROOT / "deploy" / "spark" / "with_compaction.sh"
+FAILURES, COMPACTIONS = 12, 14
 FAKES = {
-    # The compaction fails each time.
-    "python": 'echo "$@" >>compactions\nexit 1',
+    # The first compactions fail, as the last one does.
+    "python": f"""echo "$@" >>compactions
+number=$(wc -l <compactions)
+[ "$number" -gt {FAILURES} ] && [ "$number" -lt {COMPACTIONS} ]""",
     # The archive is made while the script waits for it. A pause after a compaction takes no time,
-    # but the second one never ends.
-    "sleep": """if [ ! -d "the folder" ]; then
+    # but the last one never ends.
+    "sleep": f"""if [ ! -d "the folder" ]; then
   echo "$@ before $(cat compactions 2>/dev/null)" >>waits
   mkdir -p "the folder/landing"
 else
-  echo "$@" >>pauses
-  [ "$(wc -l <pauses)" -lt 2 ] || exec cat never
+  echo "$@ $(cat compaction-failed 2>/dev/null)" >>pauses
+  [ "$(wc -l <pauses)" -lt {COMPACTIONS} ] || exec cat never
 fi""",
     # The driver runs until it gets a signal.
     "driver": 'printf "%s\\n" "$$" "$@" end >driver\nexec cat never',
 }
-COMPACTION = "-m spark_jobs compact --every=1h --archive=the folder"
+COMPACTION = "-m spark_jobs compact --archive=the folder"
 
 
 @pytest.fixture
@@ -42,7 +46,7 @@ def script(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
     process = subprocess.Popen(
         ["bash", SCRIPT, "--archive=the folder", "driver", "run", "two words"],
         cwd=tmp_path,
-        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"},
+        env=os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -68,11 +72,48 @@ def test_the_driver_replaces_the_shell_and_ends_it_at_a_signal(
     assert kill(script, signal.SIGTERM) == -signal.SIGTERM
 
 
-def test_the_compaction_waits_for_the_archive_and_is_started_again_when_it_fails(
+def test_the_compaction_waits_for_the_archive_and_is_made_again_whether_or_not_it_fails(
     script: "subprocess.Popen[bytes]",  # noqa: ARG001
     tmp_path: Path,
 ) -> None:
-    pauses = eventually(lambda: lines_of(tmp_path / "pauses"), lambda lines: len(lines) >= 2)
-    assert pauses == ["60", "60"]
+    noted = eventually(
+        lambda: lines_of(tmp_path / "pauses"), lambda lines: len(lines) == COMPACTIONS
+    )
     assert lines_of(tmp_path / "waits") == ["5 before "], "no compaction without an archive"
-    assert lines_of(tmp_path / "compactions") == [COMPACTION, COMPACTION]
+    assert lines_of(tmp_path / "compactions") == [COMPACTION] * COMPACTIONS
+    minutes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 60, 1]
+    said = [
+        f"Compactions that have failed in a row: {failures}. The next one begins in {pause} min."
+        for failures, pause in enumerate(minutes[:FAILURES], 1)
+    ]
+    # A single failure is not noted: it may be that another compaction was running.
+    in_the_file = ["", *said[1:], "", ""]
+    assert noted == [
+        f"{60 * pause} {text}" for pause, text in zip(minutes, in_the_file, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("service", ["micro-batch", "cluster-micro-batch"])
+@pytest.mark.parametrize("driver_status", [0, 1])
+@pytest.mark.parametrize("failed", ["", "Compactions that have failed in a row: 2."])
+def test_the_container_is_unhealthy_while_the_driver_is_or_compactions_have_failed(
+    tmp_path: Path, service: str, driver_status: int, failed: str
+) -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    kind, check = compose["services"][service]["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+    assert "/tmp/compaction-failed" in check
+    if failed:
+        (tmp_path / "compaction-failed").write_text(failed, encoding="utf-8")
+    health = 'test "$*" = "-m spark_jobs health" && exit "$DRIVER_STATUS"'
+    (tmp_path / "python").write_text(f"#!/bin/sh\n{health}\n", encoding="utf-8")
+    (tmp_path / "python").chmod(0o755)
+    done = subprocess.run(
+        ["sh", "-c", check.replace("/tmp/", f"{tmp_path}/")],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "DRIVER_STATUS": str(driver_status)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode == 0) == (not failed and not driver_status)
+    assert done.stdout == ("" if driver_status else failed)
