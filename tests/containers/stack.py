@@ -6,6 +6,8 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from demo.verdict import Truth, compare_alerts
 from events.catalog import RULES
 from producer.expected.rack_alerts import DEFAULT_RULES
 from tests.demo import read_truth
-from tests.support import ROOT, Kafka, eventually
+from tests.support import ROOT, Kafka, equal_to, eventually
 
 THREE_BROKERS = {
     "STACK_KAFKA_SERVERS": "kafka-1:9092,kafka-2:9092,kafka-3:9092",
@@ -25,6 +27,8 @@ THREE_BROKERS = {
     "DATA_SUFFIX": "three-brokers",
 }
 """What `make up-brokers` sets. The broker `kafka` must be left out."""
+ONE_SHOTS = {"topic-init", "world"}
+"""The containers that end when they have done their work."""
 WORKER, MASTER, BROKER = "spark-worker-1", "spark-master", "kafka-1"
 """What a failover kills of the cluster and of three brokers."""
 TRUTH = "/var/lib/rackstream/load/truth.jsonl"
@@ -38,6 +42,10 @@ READ_WORKER = """
 import urllib.request
 print(urllib.request.urlopen("http://localhost:8081/json/").read().decode())
 """
+READ_PEAK = """
+cat /sys/fs/cgroup/memory.peak 2>/dev/null || cat /sys/fs/cgroup/memory/memory.max_usage_in_bytes
+"""
+"""The most memory that the container has used, cached files included; cgroup 2, else cgroup 1."""
 PORTS = (
     "KAFKA_HOST_PORT",
     "KAFKA_1_HOST_PORT",
@@ -143,6 +151,56 @@ class Stack:
             ]
 
         eventually(not_back, lambda names: not names, timeout_s=120, every_s=1)
+
+    def not_working(self) -> dict[str, str]:
+        """Return what `docker compose ps --all` shows of the services that are not healthy.
+
+        This is their state, or the status of the health check while they run. Containers that are
+        done (`topic-init`, `world`) are left out.
+        """
+        rows = map(json.loads, self.command("ps", "--all", "--format", "json").splitlines())
+        shown = {
+            row["Service"]: row["Health"] if row["State"] == "running" else row["State"]
+            for row in rows
+            if row["Service"] not in ONE_SHOTS
+        }
+        return {name: status for name, status in shown.items() if status != "healthy"}
+
+    def await_healthy(self) -> None:
+        """Wait until every part works."""
+        eventually(self.not_working, equal_to({}), timeout_s=240, every_s=2)
+
+    def memory_peak_mib(self, service: str) -> float:
+        """Return the most memory that a container has used since its start, in MiB."""
+        done = docker("exec", self.container(service), "sh", "-c", READ_PEAK)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout) / 2**20
+
+    def compact(self, service: str, archive: str) -> None:
+        """Compact an archive as an operator does, while the job writes; it must find new files."""
+        folder = f"--archive=/var/lib/rackstream/archive/{archive}"
+        command = ("exec", "--no-TTY", service, "python", "-m", "spark_jobs", "compact", folder)
+        before_mib, done = eventually(
+            lambda: (self.memory_peak_mib(service), self.attempt(*command)),
+            lambda found: found[1].returncode == 0 and "rack-readings: " in found[1].stdout,
+            timeout_s=180,
+            every_s=5,
+        )
+        limit_mib = self.inspect(service)[0]["HostConfig"]["Memory"] / 2**20
+        print(  # noqa: T201 - the figures of this run
+            f"\n{done.stdout}most memory of {service}: {before_mib:.0f} MiB before the compaction,"
+            f" {self.memory_peak_mib(service):.0f} MiB after it, limit {limit_mib:.0f} MiB"
+        )
+
+    def page(self) -> str:
+        """Return the dashboard's page, or why it does not come."""
+        port = int(self.env["DASHBOARD_HOST_PORT"])
+        try:
+            with closing(HTTPConnection("localhost", port, timeout=10)) as connection:
+                connection.request("GET", "/")
+                return connection.getresponse().read().decode()
+        except (OSError, HTTPException) as error:
+            return f"{type(error).__name__}: {error}"
 
     def await_log(self, service: str, words: str) -> None:
         """Wait until a service's log contains the words."""
