@@ -52,16 +52,17 @@ def show(
     table.add_column("", no_wrap=True)
     for heading in ("expected", "actual", "missing", "wrong", "delay p50", "max"):
         table.add_column(heading, justify="right", no_wrap=True)
-    others = verdict.others
     for name, compared in verdict.by_name.items():
         counts = (compared.expected, compared.actual, len(compared.missing), len(compared.wrong))
-        fails = not compared.passed or (name in others and not compared.expected)
+        fails = not compared.passed or f"no {name}" in verdict.shortfalls
         table.add_row(
             name,
             *(f"{count:,}" for count in counts),
             *_delay_cells(verdict.delays.by_rule.get(name)),
             style="bold red" if fails else "",
         )
+        if waiting := truth.not_due.get(name):
+            table.add_row("  not due yet", f"{waiting:,}", style="dim")
     if early := verdict.delays.before_first_batch:
         label = "due before first batch"
         table.add_row(label, "", f"{early.alerts:,}", "", "", *_delay_cells(early), style="dim")
@@ -75,9 +76,6 @@ def show(
     console.print(f"duplicate alerts, removed: {actual.repeats:,}")
     either = sum(compared.either for compared in verdict.by_name.values())
     console.print(f"indeterminate rows, not compared: {either:,}")
-    if any(truth.not_due.values()):
-        waiting = ", ".join(f"{count:,} {name}" for name, count in truth.not_due.items())
-        console.print(f"not due yet, not compared: {waiting}")
     if first_alert_s is not None:
         console.print(f"from start to first alert: {first_alert_s:.1f} s")
     for name, compared in verdict.by_name.items():

@@ -392,13 +392,23 @@ def test_of_a_closed_window_no_record_may_replace_another() -> None:
     assert "FAILED in closed windows: 1 missing, 1 wrong." in text
 
 
-def test_closed_windows_have_no_row_where_none_is_judged_or_none_is_due() -> None:
-    none_due = replace(truth(), closed_windows=[])
+def test_closed_windows_have_no_row_where_none_is_judged() -> None:
     early = {"closed_windows": [window("fleet")]}
     assert "closed windows" not in compare_outputs(truth(), outputs_of(truth(), **early)).by_name
-    assert "closed windows" not in compare_outputs(none_due, outputs_of(none_due)).by_name
-    verdict = compare_outputs(none_due, outputs_of(none_due, **early))
-    assert len(verdict.by_name["closed windows"].wrong) == 1
+
+
+def test_closed_windows_of_which_none_is_due_yet_are_shown_and_do_not_fail() -> None:
+    none_due = replace(truth(), closed_windows=[], not_due={"closed windows": 1234})
+    verdict = compare_outputs(none_due, outputs_of(none_due))
+    assert (verdict.passed, verdict.shortfalls) == (True, [])
+    lines = printed(none_due, outputs_of(none_due)).splitlines()
+    (row,) = [number for number, line in enumerate(lines) if line.startswith(" closed windows")]
+    assert lines[row].split() == ["closed", "windows", "0", "0", "0", "0"]
+    assert lines[row + 1].split() == ["not", "due", "yet", "1,234"]
+    early = outputs_of(none_due, closed_windows=[window("fleet")])
+    assert len(compare_outputs(none_due, early).by_name["closed windows"].wrong) == 1
+    none_at_all = replace(none_due, not_due={"closed windows": 0})
+    assert compare_outputs(none_at_all, outputs_of(none_at_all)).shortfalls == ["no closed windows"]
 
 
 def test_a_missing_and_an_unexpected_window_are_found() -> None:
@@ -489,11 +499,21 @@ def test_an_archive_that_has_to_hold_nothing_is_lacking() -> None:
     assert verdict.shortfalls == ["no archived records", "no dashboard figures"]
 
 
-def test_rows_that_wait_for_the_watermark_are_counted_in_the_report() -> None:
+def test_rows_that_wait_for_the_watermark_are_counted_below_their_row() -> None:
     waiting = replace(truth(), not_due={"sessions": 1234, "unclicked impressions": 0})
-    line = "not due yet, not compared: 1,234 sessions, 0 unclicked impressions"
-    assert line in printed(waiting, outputs_of(waiting)).splitlines()
+    lines = [line.split() for line in printed(waiting, outputs_of(waiting)).splitlines()]
+    below = lines[lines.index(["sessions", "2", "2", "0", "0"]) + 1]
+    assert below == ["not", "due", "yet", "1,234"]
+    assert lines.count(below) == 1
     assert "not due yet" not in printed(truth(), outputs_of(truth()))
+
+
+def test_a_row_that_expects_nothing_fails_even_if_some_of_it_is_not_due_yet() -> None:
+    none_due = replace(
+        truth(), clickstream=CLICKSTREAM | {"session": []}, not_due={"sessions": 1234}
+    )
+    verdict = compare_outputs(none_due, outputs_of(none_due))
+    assert (verdict.passed, verdict.shortfalls) == (True, ["no sessions"])
 
 
 def test_a_verdict_that_fails_also_names_what_is_lacking() -> None:
