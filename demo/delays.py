@@ -1,13 +1,14 @@
 """Measure how long alerts take from the moment when their rule can decide, from rows alone."""
 
 import statistics
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from demo.comparison import Row
 from events.catalog import RULE_JOBS
+from events.driver_starts import DriverStart
 from events.times import to_ms
 
 
@@ -24,44 +25,45 @@ class Delay:
 class Delays:
     """The delays by rule; `before_first_batch` has the alerts that were due before their job ran.
 
-    A job that starts late finds them in its first batch. They tell how late it started.
+    A job that starts late, or again, finds them in its first batch. They tell how long it was away.
     """
 
     by_rule: Mapping[str, Delay]
     before_first_batch: Delay | None
 
 
-def first_batches(progress: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Return when each query had ended its first batch with records, in epoch ms, by its name.
-
-    In: Spark's progress of each batch, in order. A batch without records does not count: only with
-    records does a job start its Python workers and load its code.
-    """
-    ends: dict[str, int] = {}
-    for batch in progress:
-        if batch["numInputRows"]:
-            end_ms = to_ms(batch["timestamp"]) + int(batch["durationMs"]["triggerExecution"])
-            ends.setdefault(batch["name"], end_ms)
-    return ends
-
-
 def alert_delays(
     expected: Sequence[Row],
     alert_topic: Sequence[tuple[Row, int]],
-    ready_ms: Mapping[str, int],
+    starts: Sequence[DriverStart],
 ) -> Delays:
     """Return the delays of the expected alerts that came.
 
-    In: alerts with the `decidable_time`; the topic `alerts` with append times, and when each job
-    had ended its first batch with records, both in epoch ms. A real-time batch ends after minutes,
-    so a job without that time was ready when its first alert was appended.
+    In: alerts with the `decidable_time`; the topic `alerts` in its order, with append times in
+    epoch ms; what is known of the starts of drivers, the first one first.
+
+    The latest start before an alert was appended is that of the driver which wrote it. The alert
+    was due before the first batch if it was due before its job was ready after that start. Where
+    this is unknown, the job was ready when its first alert after the start was appended.
     """
+    started_ms: dict[str, list[int]] = defaultdict(list)
+    ready_ms: dict[tuple[str, int], int] = {}
+    for start in starts:
+        for job, ready_time in start.ready_times.items():
+            started_ms[job].append(to_ms(start.started_time))
+            if ready_time:
+                ready_ms[job, len(started_ms[job])] = to_ms(ready_time)
+
+    def job_and_start(rule: str, append_ms: int) -> tuple[str, int]:
+        """Return a rule's job and the number of the start; 0 is before those that are known."""
+        job = RULE_JOBS[rule]
+        return job, bisect_right(started_ms[job], append_ms)
+
     appended_ms: dict[str, int] = {}
+    first_alert_ms: dict[tuple[str, int], int] = {}
     for row, append_ms in alert_topic:
         appended_ms.setdefault(row["alert_id"], append_ms)
-    first_alert_ms: dict[str, int] = {}
-    for row, append_ms in alert_topic:
-        first_alert_ms[row["rule"]] = min(append_ms, first_alert_ms.get(row["rule"], append_ms))
+        first_alert_ms.setdefault(job_and_start(row["rule"], append_ms), append_ms)
     by_rule: dict[str, list[float]] = defaultdict(list)
     before: list[float] = []
     for row in expected:
@@ -69,7 +71,8 @@ def alert_delays(
         if alert_ms is None or "decidable_time" not in row:
             continue
         rule, decidable_ms = row["rule"], to_ms(row["decidable_time"])
-        was_ready_ms = ready_ms.get(RULE_JOBS[rule], first_alert_ms[rule])
+        written_by = job_and_start(rule, alert_ms)
+        was_ready_ms = ready_ms.get(written_by, first_alert_ms[written_by])
         delays_s = by_rule[rule] if decidable_ms >= was_ready_ms else before
         delays_s.append((alert_ms - decidable_ms) / 1000)
     return Delays(

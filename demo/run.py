@@ -21,14 +21,14 @@ from demo import processes, report
 from demo.archived import ArchiveCheck
 from demo.comparison import Comparison
 from demo.dashboard_figures import compare_dashboard
-from demo.delays import first_batches
 from demo.ledger_truth import read_ledger_truth
-from demo.outputs import Outputs, read_json_lines
+from demo.outputs import Outputs
 from demo.processes import Child
 from demo.verdict import Actual, Truth, compare_outputs
 from events.catalog import RULE_JOBS, JobName
 from events.cli import UserFacingError, handle_end
 from events.constants import LOST_SIGNAL_WATERMARK
+from events.driver_starts import read_starts
 from events.inventory import read_inventory, write_inventory
 from events.rules import Rules, read_rules
 from events.settings import Settings
@@ -259,8 +259,8 @@ class Demo:
                 self._dashboard, outputs.actual(), lambda: self._step(outputs)
             )
             alerting.end()
-            ready_ms = first_batches(read_json_lines(self._progress))
-            actual = replace(outputs.actual(up_to_date=True), ready_ms=ready_ms)
+            starts = read_starts(self._settings.rackstream_home, self._settings.topic_prefix)
+            actual = replace(outputs.actual(up_to_date=True), starts=starts)
         self._archive_all()
         archived = ArchiveCheck(self._settings, self._archive, truth).compare()
         return truth, actual, archived, shown

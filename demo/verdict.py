@@ -10,6 +10,7 @@ from demo.comparison import Comparison, Row, compare, compare_last, difference, 
 from demo.delays import Delays, alert_delays
 from demo.incidents import compare_incidents
 from events.catalog import RULES, SILENT_SENSOR
+from events.driver_starts import DriverStart
 from events.records import InventoryRack, RackTemperature, SignalStatistics, State, UserAction
 from events.rules import Rules, SiteOutage
 from events.times import to_ms, to_text
@@ -71,8 +72,7 @@ class Actual:
     `closed_windows` has each record that append mode has written, in the topic's order.
 
     `alerts` are as alerting logged them, `alert_topic` as their topic holds them, in its order and
-    with append times in epoch ms. `ready_ms` says when each job had ended its first batch with
-    records.
+    with append times in epoch ms. `starts` are those of the drivers, the first one first.
     """
 
     alerts: Sequence[Row] = ()
@@ -82,7 +82,7 @@ class Actual:
     windows: Sequence[Row] = ()
     clickstream: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     alert_topic: Sequence[tuple[Row, int]] = ()
-    ready_ms: Mapping[str, int] = field(default_factory=dict)
+    starts: Sequence[DriverStart] = ()
     distinct: Sequence[Row] = ()
     signal_statistics: Sequence[Row] = ()
     incidents: Sequence[Row] = ()
@@ -166,7 +166,7 @@ def compare_outputs(
         compare_dead_letters(truth.dead_letters, actual.dead_letters),
         compare_windows(truth.windows, actual.windows),
         compare_clickstream({**no_rows, **truth.clickstream}, actual.clickstream),
-        alert_delays(alerts, actual.alert_topic, actual.ready_ms),
+        alert_delays(alerts, actual.alert_topic, actual.starts),
         inputs=truth.inputs,
         closed_windows=(
             compare_closed_windows(truth.closed_windows, actual.closed_windows)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from demo.verdict import Actual, Truth, Verdict, compare_outputs
 from events import settings
 from events.cli import UserFacingError
 from events.constants import LOST_SIGNAL_WATERMARK
+from events.driver_starts import read_starts
 from events.inventory import read_inventory
 from events.rules import Rules, read_rules
 from events.times import duration_ms
@@ -117,7 +119,7 @@ def verdict_command(
             archived = (
                 _wait_for_archive(ArchiveCheck(config, archive, truth), wait) if archive else None
             )
-            actual, verdict = _compare_all(outputs, truth, archived)
+            actual, verdict = _compare_all(config, outputs, truth, archived)
     except KafkaError as error:
         raise UserFacingError(
             f"the broker at {config.kafka_bootstrap_servers} does not answer any longer ({error}): "
@@ -128,7 +130,7 @@ def verdict_command(
 
 
 def _compare_all(
-    outputs: Outputs, truth: Truth, archived: Comparison | None
+    config: settings.Settings, outputs: Outputs, truth: Truth, archived: Comparison | None
 ) -> tuple[Actual, Verdict]:
     """Return what all outputs are by now, and the comparison.
 
@@ -137,7 +139,8 @@ def _compare_all(
     """
     for _ in range(LAST_READS):
         _wait_for(outputs, truth, QUIET_S)
-        actual = outputs.actual(up_to_date=True)
+        starts = read_starts(config.rackstream_home, config.topic_prefix)
+        actual = replace(outputs.actual(up_to_date=True), starts=starts)
         verdict = compare_outputs(truth, actual, archived=archived)
         if verdict.passed:
             break

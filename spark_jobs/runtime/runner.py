@@ -38,6 +38,7 @@ from spark_jobs.runtime.plan_input import parsed_records, plan_input
 from spark_jobs.runtime.progress import BatchHandler, BatchListener, ProgressFile
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
 from spark_jobs.runtime.session import COUNT_STATE_ROWS, OBJECT_STORE_CONFIG, new_session
+from spark_jobs.runtime.start_log import StartLog
 from spark_jobs.runtime.status_recorder import StatusRecorder
 from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
 from spark_jobs.runtime.topic_watch import TopicWatch
@@ -142,6 +143,9 @@ def run(
         TopicWatch(servers, watched, recorder.on_topics, recorder.on_no_answer),
     ):
         handlers: list[BatchHandler] = [recorder.on_progress, batches.on_progress]
+        if rule_triggers := {one.job.name: one.trigger for one in jobs if one.job.rule}:
+            start = StartLog(settings.rackstream_home, settings.topic_prefix, rule_triggers)
+            handlers.append(start.on_progress)
         if options.progress:
             with writing(f"the progress file {options.progress}", "correct --progress"):
                 handlers.append(ProgressFile(options.progress).append)

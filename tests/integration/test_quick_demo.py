@@ -1,5 +1,6 @@
 """A compressed demo until Ctrl-C: every rule, compared with the truth; and nobody is paged."""
 
+import json
 import math
 import os
 import signal
@@ -54,6 +55,13 @@ def every_rule_in_both_states(running: RunningDemo) -> bool:
     return states == RULES_IN_BOTH_STATES
 
 
+def ready_jobs(home: Path) -> set[str]:
+    """Return the jobs of which a driver has noted when they were ready."""
+    files = (home.parent / "status" / "starts").glob("*.json")
+    noted = [json.loads(file.read_text(encoding="utf-8"))["ready_times"] for file in files]
+    return {job for ready_times in noted for job, time in ready_times.items() if time}
+
+
 def test_every_rule_gives_the_expected_alerts_until_ctrl_c(
     tmp_path: Path, promises: Promises
 ) -> None:
@@ -91,6 +99,7 @@ def test_every_rule_gives_the_expected_alerts_until_ctrl_c(
     evidence = {len(alert["evidence"]) for alert in warnings if alert["rule"] == RACK_OVERHEATING}
     assert evidence == {2}
     assert {alert["severity"] for alert in warnings if alert["rule"] == SITE_OUTAGE} == {"critical"}
+    assert ready_jobs(running.home) == {"lost_signal", "silent_sensor", "site_outage"}
     promises.judge("first alert of the demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
     delays = longest_delays(text)
     for rule, promised_s in DELAYS_WITHIN_S.items():

@@ -379,9 +379,9 @@ def test_the_broker_never_makes_a_topic_by_itself() -> None:
     )
 
 
-def test_the_dashboard_reads_the_status_files_of_every_driver_and_of_alerting() -> None:
+def test_dashboard_and_verdict_read_what_every_driver_and_alerting_say_of_themselves() -> None:
     folder = SERVICES["dashboard"]["environment"][FOLDER_VARIABLE]
-    for name in ("dashboard", "alerting", *JOBS, *CLUSTER_JOBS):
+    for name in ("dashboard", "verdict", "alerting", *JOBS, *CLUSTER_JOBS):
         assert SERVICES[name]["environment"][FOLDER_VARIABLE] == folder, name
         assert volumes(SERVICES[name])[folder] == "status", name
 

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from demo import report
 from demo.comparison import Comparison
-from demo.delays import Delay, alert_delays, first_batches
 from demo.verdict import (
     Actual,
     Truth,
@@ -608,34 +607,19 @@ def test_of_many_missing_rows_only_some_are_listed() -> None:
     assert "missing: and 14 more of dead letters" in text
 
 
-def test_a_job_is_ready_after_its_first_batch_with_records() -> None:
-    def batch(name: str, after_s: int, rows: int) -> dict[str, Any]:
-        start = to_text(to_ms(T0) + 1000 * after_s)
-        durations = {"addBatch": 100, "triggerExecution": 1500}
-        return {"name": name, "timestamp": start, "numInputRows": rows, "durationMs": durations}
+def test_delays_of_a_rule_are_in_its_row_and_those_of_earlier_alerts_below() -> None:
+    def due(number: int, after_s: float) -> dict[str, Any]:
+        time = to_text(to_ms(T0) + round(1000 * after_s))
+        return alert(number, rule="lost-signal", decidable_time=time)
 
-    batches = [batch("a", 1, 0), batch("b", 2, 7), batch("a", 3, 5), batch("a", 6, 5)]
-    ready_ms = first_batches([*batches, batch("c", 8, 0)])
-    assert ready_ms == {"b": to_ms(T0) + 3500, "a": to_ms(T0) + 4500}
-
-
-def test_delays_count_from_when_a_rule_can_decide_and_from_its_jobs_first_batch() -> None:
-    def due(number: int, after_s: float, rule: str = "lost-signal") -> dict[str, Any]:
-        return alert(number, rule=rule, decidable_time=to_text(to_ms(T0) + round(1000 * after_s)))
-
-    expected = [due(1, 1), due(2, 20), due(3, 30), due(4, 40), due(5, 50, "weak-signal"), alert(6)]
-    came_s = {1: 11.5, 2: 21.5, 3: 32.5, 5: 50.25, 6: 60}
+    expected = [due(1, 1), due(2, 20), due(3, 30), due(4, 40)]
+    came_s = {1: 11.5, 2: 21.5, 3: 32.5}
     topic = [
         (logged(0) | expected[n - 1], to_ms(T0) + round(1000 * at_s)) for n, at_s in came_s.items()
     ]
-    copies = [(row, append_ms + 9000) for row, append_ms in topic]
-    ready_ms = {"lost_signal": to_ms(T0) + 20_000}
-    delays = alert_delays(expected, [*topic, *copies], ready_ms)
-    assert delays.by_rule == {"lost-signal": Delay(2, 2.0, 2.5)}
-    assert delays.before_first_batch == Delay(2, 5.375, 10.5)
     text = printed(replace(truth(), alerts=expected), outputs_of(truth(), alert_topic=topic))
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "due before first batch 2 5.4 s 10.5 s" in lines
+    assert "due before first batch 1 10.5 s 10.5 s" in lines
     assert [line for line in lines if line.endswith("2.0 s 2.5 s")] == [
         "lost-signal 4 4 2 2 2.0 s 2.5 s"
     ]

@@ -17,10 +17,11 @@ from typer.testing import CliRunner
 from demo import outputs, verdict_command
 from demo.clickstream import TOPICS
 from demo.verdict import Truth
-from events.catalog import RULES
+from events.catalog import RULES, SILENT_SENSOR
 from events.cli import UserFacingError
 from events.inventory import write_inventory
 from events.settings import Settings
+from events.times import to_text
 from events.topics import (
     ALERTS,
     DEAD_LETTERS,
@@ -176,6 +177,37 @@ def test_closed_windows_are_those_with_the_header(pipeline: Pipeline) -> None:
     pipeline.write(RACK_TEMPERATURE, closed, "0", ("window-state", b"closed"))
     status, lines = judge(pipeline)
     assert (status, lines[-1]) == (0, "All outputs match the truth: 0 missing, 0 wrong.")
+
+
+def test_alerts_that_were_due_while_no_driver_ran_are_in_a_row_of_their_own(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All alerts are appended at one moment, seconds after a driver has started again."""
+    monkeypatch.setenv("RACKSTREAM_STATUS", str(pipeline.folder / "status"))
+    folder = pipeline.folder / "status" / "starts"
+    folder.mkdir(parents=True)
+
+    def before_s(seconds: float) -> str:
+        return to_text(T0_MS - round(1000 * seconds))
+
+    for number, (started_s, ready_s) in enumerate([(900, 880), (20, 5)]):
+        start = {
+            "topic_prefix": "",
+            "started_time": before_s(started_s),
+            "ready_times": {"silent_sensor": before_s(ready_s)},
+        }
+        (folder / f"{number}.json").write_text(json.dumps(start), encoding="utf-8")
+    due = {"subject-1": before_s(300), "subject-2": before_s(4)}
+    alerts = [
+        {**row, "decidable_time": due[row["subject"]]} if row["rule"] == SILENT_SENSOR else row
+        for row in pipeline.truth.alerts
+    ]
+    pipeline.truth = replace(pipeline.truth, alerts=alerts)
+    status, lines = judge(pipeline)
+    assert status == 0
+    rows = [" ".join(line.split()) for line in lines]
+    assert "silent-sensor 4 4 0 0 4.0 s 4.0 s" in rows
+    assert "due before first batch 2 300 s 300 s" in rows
 
 
 def test_what_is_not_right_yet_is_said_while_it_is_waited_for(
