@@ -1,4 +1,4 @@
-"""Note when the driver started, and when its jobs of rules were ready (`events.driver_starts`)."""
+"""Record when the driver started, and when its rules' jobs were ready (`events.driver_starts`)."""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -235,13 +235,6 @@ def test_each_container_reads_files_that_exist() -> None:
     assert mounts("prometheus")[f"/etc/prometheus/{rule_file}"] == FOLDER / "rules.yml"
 
 
-def test_the_page_states_how_much_memory_the_profile_needs() -> None:
-    limits = [int(service["mem_limit"].removesuffix("m")) for service in MONITORING.values()]
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    assert sum(limits) == 1024
-    assert "at most 1 GiB beyond" in page
-
-
 @pytest.mark.parametrize("name", MONITORING)
 def test_each_container_has_few_rights_and_is_reached_from_this_machine_only(name: str) -> None:
     service = MONITORING[name]
