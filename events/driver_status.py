@@ -68,7 +68,10 @@ class QueryStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class DriverStatus(ProgramStatus, kw_only=True, omit_defaults=True):
-    """What a driver says about itself; `topics` are by their names on the broker."""
+    """What a driver says about itself; `topics` are by their names on the broker.
+
+    `jobs` are its task: a job that only reads topics because the others do is not among them.
+    """
 
     jobs: list[str]
     checkpoint_root: str
