@@ -187,13 +187,13 @@ def test_everything_comes_out_right_despite_kills_and_after_a_restart(
     stack.await_alerts(lambda seen: len(seen) >= 2, timeout_s=FIRST_ALERT_WITHIN_S, every_s=1)
     first_alert_s = took_s()
     print(f"\nfrom docker compose up to the first alerts: {first_alert_s:.1f} s")  # noqa: T201 - for docs
-    # A job that is killed before its rule's first alert would have to wait for the next fault.
-    stack.await_alerts(
-        lambda seen: {alert["rule"] for alert in seen} == set(RULES), timeout_s=ALL_RULES_WITHIN_S
-    )
-    every_rule_s = took_s()
-    print(f"to an alert of every rule: {every_rule_s:.1f} s")  # noqa: T201 - for docs/tuning.md
     if EACH_VERDICT:
+        stack.await_alerts(
+            lambda seen: {alert["rule"] for alert in seen} == set(RULES),
+            timeout_s=ALL_RULES_WITHIN_S,
+        )
+        every_rule_s = took_s()
+        print(f"to an alert of every rule: {every_rule_s:.1f} s")  # noqa: T201 - for docs/tuning.md
         in_both_states = RULES_IN_BOTH_STATES.__le__
         eventually(lambda: seen_rules(stack), in_both_states, timeout_s=ALL_RULES_WITHIN_S)
         print(f"to both states of every rule: {took_s():.1f} s")  # noqa: T201 - for docs/tuning.md
@@ -255,5 +255,6 @@ def test_everything_comes_out_right_despite_kills_and_after_a_restart(
         assert_each_stop_is_visible(stack)
     # A promise that is missed is excused by an overloaded machine, but not by the containers' load.
     stack.command("down", "--timeout", "3")
-    promises.judge("every rule of the containers", every_rule_s, PROMISED_EVERY_RULE_S)
+    if EACH_VERDICT:
+        promises.judge("every rule of the containers", every_rule_s, PROMISED_EVERY_RULE_S)
     promises.judge("first alert of the containers", first_alert_s, PROMISED_FIRST_ALERT_S)
