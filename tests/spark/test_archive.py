@@ -105,7 +105,8 @@ def by_offset(rows: Sequence[Any]) -> dict[int, tuple[Any, ...]]:
 
 def read_by_duckdb(archive: Archive, kind: str) -> dict[int, tuple[Any, ...]]:
     rows = duckdb.execute(
-        f"FROM read_parquet('{archive.compacted}/kind={kind}/**/*.parquet') "
+        f"FROM read_parquet('{archive.compacted}/kind={kind}/**/*.parquet', "
+        "hive_types = {'hour': VARCHAR}) "  # numbers if no hour begins with 0
         'SELECT "offset", event_id, sequence, temperature_c, value, value_bytes, error, key, hour'
     ).fetchall()
     return by_offset(rows)
@@ -153,7 +154,7 @@ def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Arc
     archive = Archive(spark, tmp_path_factory.mktemp("archive"))
     archive.land(
         [
-            (6 + number // 8, [GOOD[number % 6], *(BAD if number % 5 == 0 else [])])
+            (16 + number // 8, [GOOD[number % 6], *(BAD if number % 5 == 0 else [])])
             for number in range(BATCHES)
         ]
     )
@@ -173,9 +174,9 @@ def hours_of(archive: Archive) -> dict[int, str]:
     hours, offset = {}, 0
     for number in range(BATCHES):
         for _ in range(1 + (3 if number % 5 == 0 else 0)):
-            hours[offset] = f"{6 + number // 8:02d}"
+            hours[offset] = f"{16 + number // 8}"
             offset += 1
-    return hours | dict.fromkeys(range(offset, len(archive.expected)), "08")
+    return hours | dict.fromkeys(range(offset, len(archive.expected)), "18")
 
 
 def test_spark_reads_each_landed_record_once(landed: Archive) -> None:
@@ -200,7 +201,7 @@ def test_a_compacted_archive_has_one_file_per_hour_for_spark_and_duckdb(
     assert archive.files(archive.compacted) == [
         f"kind={kind}/date=2026-11-18/hour={hour}/records.parquet"
         for kind in ("readable", "unreadable")
-        for hour in ("06", "07")
+        for hour in ("16", "17")
     ]
     assert archive.files(archive.landing) == []
     assert read_by_duckdb(archive, "readable") == readable
@@ -217,9 +218,9 @@ def test_the_job_continues_after_a_compaction_and_the_next_one_adds_new_records(
 ) -> None:
     archive = Archive(spark, tmp_path)
     for values in (GOOD[:2], GOOD[2:5], GOOD[5:]):
-        archive.land([(8, values)])
+        archive.land([(18, values)])
         assert archive.compact() == 1
-        hours = dict.fromkeys(archive.expected, "08")
+        hours = dict.fromkeys(archive.expected, "18")
         assert read_by_duckdb(archive, "readable") == expected_rows(archive, hours)[0]
 
 
@@ -248,7 +249,7 @@ class Landing:
 
     def write(self, number: int, written_s: int) -> Path:
         """Write the data file of a batch."""
-        file = self.folder / f"kind=readable/date=2026-11-18/hour=06/part-{number}.parquet"
+        file = self.folder / f"kind=readable/date=2026-11-18/hour=16/part-{number}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"offset": [number]}), file)
         os.utime(file, (written_s, written_s))
@@ -323,7 +324,7 @@ def test_a_compaction_killed_before_it_removed_the_small_files_continues(
     archive.compact()
     shutil.rmtree(archive.landing)
     before.rename(archive.landing)
-    hour = archive.compacted / "kind=readable/date=2026-11-18/hour=07"
+    hour = archive.compacted / "kind=readable/date=2026-11-18/hour=17"
     shutil.rmtree(hour)  # killed between two hours
     hour.mkdir()
     (hour / ".records.parquet.unfinished").write_bytes(b"half a file")
@@ -335,12 +336,12 @@ def test_a_compaction_killed_before_it_removed_the_small_files_continues(
 @pytest.mark.full
 def test_files_of_one_hour_may_have_different_fields(spark: SparkSession, tmp_path: Path) -> None:
     archive = Archive(spark, tmp_path)
-    archive.land([(7, GOOD[:4])])
+    archive.land([(17, GOOD[:4])])
     archive.compact()
-    file = archive.compacted / "kind=readable/date=2026-11-18/hour=07/records.parquet"
+    file = archive.compacted / "kind=readable/date=2026-11-18/hour=17/records.parquet"
     older = pq.read_table(file, partitioning=None)
     pq.write_table(older.drop_columns(["signal_strength"]), file)
-    archive.land([(7, GOOD[4:5])])
+    archive.land([(17, GOOD[4:5])])
     archive.compact()
     found = duckdb.execute(f"SELECT count(*), count(signal_strength) FROM '{file}'").fetchall()  # noqa: S608
     assert found == [(5, 1)]
