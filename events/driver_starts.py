@@ -4,15 +4,14 @@ The status file of a driver ends with it. This one stays, a small file for each 
 those of the newest starts are kept.
 """
 
-import os
-import socket
 from pathlib import Path
 
 import msgspec
 
 from events.cli import UserFacingError
+from events.driver_status import PROGRAM
 from events.files import replace_file
-from events.status_file import status_folder
+from events.status_file import own_file, status_folder
 from events.times import to_ms
 
 MAX_STARTS = 1000
@@ -39,7 +38,7 @@ def write_start(home: Path, start: DriverStart) -> None:
     """
     folder = _folder(home)
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{to_ms(start.started_time):013d}-{socket.gethostname()}-{os.getpid()}.json"
+    name = f"{to_ms(start.started_time):013d}-{own_file(home, PROGRAM).name}"
     replace_file(folder / name, msgspec.json.encode(start))
     for old in sorted(folder.glob("*.json"))[:-MAX_STARTS]:
         old.unlink(missing_ok=True)  # another driver may do the same
