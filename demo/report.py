@@ -8,7 +8,7 @@ from rich.table import Table
 
 from demo.comparison import Comparison
 from demo.delays import Delay
-from demo.verdict import Actual, Truth, Verdict
+from demo.verdict import Actual, Truth, Verdict, empty_rows
 from events.constants import CONSECUTIVE_READINGS
 from producer.faults import Overheating
 from producer.scenario import Scenario
@@ -52,9 +52,10 @@ def show(
     table.add_column("", no_wrap=True)
     for heading in ("expected", "actual", "missing", "wrong", "delay p50", "max"):
         table.add_column(heading, justify="right", no_wrap=True)
+    empty = empty_rows(truth, verdict.others)
     for name, compared in verdict.by_name.items():
         counts = (compared.expected, compared.actual, len(compared.missing), len(compared.wrong))
-        fails = not compared.passed or f"no {name}" in verdict.shortfalls
+        fails = not compared.passed or name in empty
         table.add_row(
             name,
             *(f"{count:,}" for count in counts),

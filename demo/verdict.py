@@ -319,8 +319,7 @@ def shortfalls(truth: Truth, alerts: Sequence[Row], others: Mapping[str, Compari
     """Return what the scenario lacks to prove something, as parts of a sentence.
 
     `alerts` has the truth's, and those that follow from the output. Indeterminate ones prove
-    nothing. Nor does a comparison of `others` that expects nothing: of each job one has to. The
-    first windows are closed long after the others, so of those some may be waited for instead.
+    nothing. Nor do the comparisons that are `empty_rows`.
     """
     sure = [row for row in alerts if not row.get("either")]
     states = {row["state"] for row in sure}
@@ -337,9 +336,16 @@ def shortfalls(truth: Truth, alerts: Sequence[Row], others: Mapping[str, Compari
     ]
     if truth.summary["duplicates"] < MINIMUM_DUPLICATES:
         lacks.append(f"{truth.summary['duplicates']} of at least {MINIMUM_DUPLICATES} duplicates")
+    return lacks + [f"no {name}" for name in empty_rows(truth, others)]
+
+
+def empty_rows(truth: Truth, others: Mapping[str, Comparison]) -> list[str]:
+    """Return the rows of `Verdict.others` that expect nothing, although of each job one has to.
+
+    The first windows are closed long after the others, so of those some may be waited for instead.
+    """
     not_yet = {CLOSED_WINDOWS} if truth.not_due.get(CLOSED_WINDOWS) else set()
-    empty = [name for name, compared in others.items() if not compared.expected]
-    return lacks + [f"no {name}" for name in empty if name not in not_yet]
+    return [name for name, row in others.items() if not row.expected and name not in not_yet]
 
 
 def _repeated(rows: Iterable[Row], counts: Mapping[str, int]) -> list[Row]:
