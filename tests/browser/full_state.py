@@ -27,7 +27,6 @@ from events.records import (
     Evidence,
     Incident,
     InventoryRack,
-    RackReading,
     RackTemperature,
     UserSession,
     UserTotal,
@@ -46,6 +45,7 @@ from events.topics import (
     USER_TOTALS,
 )
 from tests.browser.dashboard import RunningDashboard
+from tests.builders import reading
 from tests.support import Kafka
 
 ACTION_WINDOWS = 2_500
@@ -116,17 +116,10 @@ def readings(racks: list[InventoryRack], now_ms: int) -> Records:
     for number in range(READINGS_PER_RACK):
         at = to_text(now_ms - 1000 * (READINGS_PER_RACK - number))
         for rack in racks:
-            reading = RackReading(
-                event_id=f"{rack.rack_id}/{number}",
-                event_time=at,
-                rack_id=rack.rack_id,
-                sequence=number,
-                site_id=rack.site_id,
-                device_type=rack.device_type,
-                temperature_c=70.0 + number % 10,
-                signal_strength=0.9,
+            record = reading(
+                number, 70.0 + number % 10, rack.rack_id, event_time=at, site_id=rack.site_id
             )
-            yield f"{rack.rack_id}/{number}", encode(reading)
+            yield record.event_id, encode(record)
 
 
 def windows(racks: list[InventoryRack], now_ms: int) -> Records:

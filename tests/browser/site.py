@@ -17,11 +17,11 @@ from broker import server
 from broker.server import RunningBroker, free_port
 from broker.topics import create_topics
 from events.inventory import write_inventory
-from events.records import Alert, Evidence, RackReading, encode
+from events.records import Alert, Evidence, encode
 from events.times import now_ms, to_text
 from events.topics import ALERTS, RACK_READINGS
 from tests.browser.dashboard import RunningDashboard, running_dashboard
-from tests.builders import rack
+from tests.builders import new_alert, rack, reading
 from tests.support import Kafka, program, run
 
 RACKS = tuple(f"rack-{number:04d}" for number in range(1, 9))
@@ -58,21 +58,9 @@ class Site:
 
     def read(self, rack_id: str, temperature_c: float, **changes: str) -> None:
         """Send a reading of a rack; `changes` replace its time, its site or its device type."""
-        number = next(self.numbers)
-        given: dict[str, Any] = {
-            "event_time": to_text(now_ms()),
-            "site_id": "site-a",
-            "device_type": "gpu-server",
-        }
-        reading = RackReading(
-            event_id=f"e{number}",
-            rack_id=rack_id,
-            sequence=number,
-            temperature_c=temperature_c,
-            signal_strength=0.9,
-            **given | changes,
-        )
-        self.kafka.send(RACK_READINGS, [(rack_id, encode(reading))])
+        fields: dict[str, Any] = {"event_time": to_text(now_ms())} | changes
+        record = reading(next(self.numbers), temperature_c, rack_id, **fields)
+        self.kafka.send(RACK_READINGS, [(rack_id, encode(record))])
 
     @contextmanager
     def reading(self, rack_id: str, temperature_c: float) -> Iterator[None]:
@@ -94,20 +82,19 @@ class Site:
 
     def alert(self, rack_id: str, state: Any = "WARNING") -> Alert:
         """Send an alert about a rack, as the job would."""
-        number, now = next(self.numbers), to_text(now_ms())
-        alert = Alert(
-            alert_id=f"{number:032x}",
-            rule="rack-overheating",
-            subject=rack_id,
+        number, at_ms = next(self.numbers), now_ms()
+        evidence = Evidence(
+            event_id=f"{number}", sequence=1, event_time=to_text(at_ms), temperature_c=95.5
+        )
+        alert = new_alert(
+            number,
+            at_ms,
+            rack_id,
+            state,
+            "error" if state == "WARNING" else "info",
             site_id="site-a",
-            state=state,
-            severity="error" if state == "WARNING" else "info",
-            event_time=now,
-            detected_time=now,
             summary="The last three readings are all at or above 90 °C.",
-            evidence=[
-                Evidence(event_id=f"{number}", sequence=1, event_time=now, temperature_c=95.5)
-            ],
+            evidence=[evidence],
         )
         self.kafka.send(ALERTS, [(rack_id, encode(alert))])
         return alert

@@ -12,6 +12,7 @@ from events.topics import ALERTS
 from events.triggers import Trigger
 from spark_jobs.rules.overheating.job import JOB
 from spark_jobs.runtime.parsing import parse, readable
+from tests.builders import reading
 from tests.spark.kafka_tables import readings_table
 from tests.support import ROOT, Kafka, run
 from tests.unit.test_alerting_channels import Receiver, serving
@@ -45,15 +46,13 @@ def readings(rack_id: str) -> list[RackReading]:
     site_id, minute = RACKS[rack_id]
     number = int(rack_id[-4:])
     return [
-        RackReading(
+        reading(
+            number * 100 + index,
+            100.7 + 0.3 * index,
+            rack_id,
             event_id=f"3f9c01d2-{number}{index}",
             event_time=f"2026-11-21T{minute}:{7 + 10 * index:02d}.537Z",
-            rack_id=rack_id,
-            sequence=number * 100 + index,
             site_id=site_id,
-            device_type="gpu",
-            temperature_c=100.7 + 0.3 * index,
-            signal_strength=0.9,
         )
         for index in range(3)
     ]

@@ -17,7 +17,6 @@ from py4j.java_gateway import GatewayClient
 from py4j.protocol import ERROR, ERROR_ON_RECEIVE, Py4JError, Py4JNetworkError
 
 from events.cli import UserFacingError
-from events.records import InventoryRack
 from events.rules import Overheating, Rules
 from events.settings import Settings
 from events.status_file import status_folder, write_status
@@ -45,6 +44,7 @@ from spark_jobs.runtime.supervisor import Supervisor
 from spark_jobs.storage import deduplicate
 from spark_jobs.storage.dead_letters import reporting_jobs
 from spark_jobs.telemetry import rack_temperature, signal_statistics
+from tests.builders import rack
 from tests.driver_statuses import driver, query
 
 UNLOCKED = RunOptions(checkpoint_root="s3a://bucket/checkpoints")
@@ -351,15 +351,8 @@ def starts(monkeypatch: pytest.MonkeyPatch, jobs: Sequence[ConfiguredJob]) -> li
 def test_readers_of_outputs_start_late_in_available_now_and_rules_first_in_micro_batches(
     monkeypatch: pytest.MonkeyPatch, trigger: Trigger
 ) -> None:
-    rack = InventoryRack(
-        rack_id="rack-0001",
-        site_id="site-a",
-        device_type="gpu",
-        threshold_c=90.0,
-        readings_per_second=1.0,
-    )
     names = ("archive", "user_sessions", "site_outage", "lost_signal")
-    own = {"site_outage": RuleOptions(inventory=(rack,))}
+    own = {"site_outage": RuleOptions(inventory=(rack(),))}
     jobs = [configured(name, trigger, own.get(name)) for name in names]
     in_stages = [["user_sessions", "lost_signal"], ["site_outage"], ["archive"]]
     rules_first = [["site_outage", "lost_signal"], ["user_sessions"], ["archive"]]
