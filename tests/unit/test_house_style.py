@@ -51,8 +51,8 @@ REPLACED_NAMES = {
 
 # Ruff measures the lines of Python; data and what programs print are as long as they are.
 WRAPPED = [
-    "Dockerfile", "Makefile", ".env.example", "*compose.yml", ".pre-commit-config.yaml", "deploy/*",
-    "loadtest/engines/java/*",
+    "Dockerfile", "Makefile", ".env.example", "*.yaml", "*.yml", "*.toml", "*.xml", "*.properties",
+    "deploy/*", "loadtest/engines/java/*",
 ]  # fmt: skip
 NOT_WRAPPED = [
     "deploy/monitoring/grafana/dashboard.json",  # JSON cannot break a text
