@@ -152,23 +152,24 @@ class Stack:
 
         eventually(not_back, lambda names: not names, timeout_s=120, every_s=1)
 
-    def not_working(self) -> dict[str, str]:
+    def not_working(self, *services: str) -> dict[str, str]:
         """Return what `docker compose ps --all` shows of the services that are not healthy.
 
         This is their state, or the status of the health check while they run. Containers that are
-        done (`topic-init`, `world`) are left out.
+        done (`topic-init`, `world`) are left out. Without names it looks at all services.
         """
-        rows = map(json.loads, self.command("ps", "--all", "--format", "json").splitlines())
-        shown = {
+        shown = self.command("ps", "--all", "--format", "json", *services)
+        rows = map(json.loads, shown.splitlines())
+        statuses = {
             row["Service"]: row["Health"] if row["State"] == "running" else row["State"]
             for row in rows
             if row["Service"] not in ONE_SHOTS
         }
-        return {name: status for name, status in shown.items() if status != "healthy"}
+        return {name: status for name, status in statuses.items() if status != "healthy"}
 
-    def await_healthy(self) -> None:
-        """Wait until every part works."""
-        eventually(self.not_working, equal_to({}), timeout_s=240, every_s=2)
+    def await_healthy(self, *services: str) -> None:
+        """Wait until the services work; without names, all."""
+        eventually(lambda: self.not_working(*services), equal_to({}), timeout_s=240, every_s=2)
 
     def memory_peak_mib(self, service: str) -> float:
         """Return the most memory that a container has used since its start, in MiB."""

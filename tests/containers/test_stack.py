@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import pytest
 
 from demo.comparison import Row
+from demo.run import MICRO_BATCH_RULE_JOBS
 from demo.verdict import CLOSED_WINDOWS
 from events.catalog import LOST_SIGNAL, RULE_JOBS, RULES
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.times import duration_ms, now_ms, to_ms
 from events.topics import ALERTS
-from events.triggers import Trigger
-from spark_jobs.registry import JOBS
 from tests.containers.operator_commands import OPEN_INCIDENT, operator_commands
 from tests.containers.stack import ONE_SHOTS, Stack
 from tests.demo import RULES_IN_BOTH_STATES, VERDICT_ROWS, table_of
@@ -47,16 +46,8 @@ UNHEALTHY_WITHIN_S = 180.0
 """Without a broker: 30 s by the health commands, until three checks have failed, one per 30 s."""
 WINDOWS_ARE_CLOSED_S = 16 * 60.0
 """A window is closed 10 to 15 minutes after its first reading."""
-IN_MICRO_BATCHES = {
-    rule for rule, job in RULE_JOBS.items() if JOBS[job].default_trigger is not Trigger.REAL_TIME
-}
+IN_MICRO_BATCHES = {rule for rule, job in RULE_JOBS.items() if job in MICRO_BATCH_RULE_JOBS}
 LIST_OPEN = ("alerting", "python", "-m", "alerting", "list", "--json")
-
-
-def health(stack: Stack, *services: str) -> set[str]:
-    """Return the statuses of health checks; a running service without one is healthy."""
-    states = (found["State"] for found in stack.inspect(*services))
-    return {str(state.get("Health", {}).get("Status", "healthy")) for state in states}
 
 
 def run_operator_commands(stack: Stack, *, compaction: bool) -> None:
@@ -202,7 +193,7 @@ def test_everything_comes_out_right_despite_kills_and_after_a_restart(
         assert found["State"]["Running"], name
         assert found["HostConfig"]["Memory"] > 0, name
         assert found["Config"]["User"] not in ("", "0", "root"), name
-    eventually(lambda: health(stack, *PROGRAMS), equal_to({"healthy"}), timeout_s=120, every_s=1)
+    stack.await_healthy(*PROGRAMS)
     for name, found in zip(ONE_SHOTS, stack.inspect(*ONE_SHOTS), strict=True):
         assert found["State"]["ExitCode"] == 0, name
     run_operator_commands(stack, compaction=False)
@@ -222,10 +213,10 @@ def test_everything_comes_out_right_despite_kills_and_after_a_restart(
         assert_all_is_right(stack)
     else:
         stack.kill(*QUICK)
-        eventually(lambda: health(stack, "kafka"), equal_to({"healthy"}), timeout_s=120, every_s=1)
+        stack.await_healthy("kafka")
         stack.kill(*DRIVERS)
         killed_ms = now_ms()
-        eventually(lambda: health(stack, *QUICK), equal_to({"healthy"}), timeout_s=120, every_s=1)
+        stack.await_healthy(*QUICK)
         await_page(stack)
         await_micro_batches_after(stack, killed_ms)
         print(f"from the kill of the drivers to an alert: {(now_ms() - killed_ms) / 1000:.1f} s")  # noqa: T201 - for docs

@@ -39,12 +39,6 @@ def test_a_promise_may_have_no_margin_and_another_unit() -> None:
         promises.judge("frame", 16.1, 16.0, margin=1, unit="ms")
 
 
-def test_a_promise_that_cannot_be_judged_is_reported() -> None:
-    properties: dict[str, object] = {}
-    Promises(properties.__setitem__, lambda: 1.0).skip("no alert was due")
-    assert properties == {NOT_JUDGED: "no alert was due"}
-
-
 def test_a_calibration_is_a_share_of_the_fastest() -> None:
     assert 0.0 < free_share() <= 1.05
 
