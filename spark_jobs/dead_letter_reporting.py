@@ -10,6 +10,7 @@ from events.cli import UserFacingError
 from events.files import take_lock, writing
 from events.times import now_ms, to_text
 from events.topics import Topic
+from spark_jobs.runtime.checkpoints import in_object_store
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.storage import dead_letters
 
@@ -29,7 +30,7 @@ def with_dead_letters(
     others = [one for one in jobs if one.job is not dead_letters.JOB]
     wanted = dead_letters.reporting_jobs(jobs)
     with ExitStack() as locks:
-        if "://" not in checkpoint_root:
+        if not in_object_store(checkpoint_root):
             owner = _describe(jobs)
             wanted = [
                 one._replace(options=dead_letters.Options(topics=topics))

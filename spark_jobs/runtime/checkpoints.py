@@ -19,7 +19,8 @@ from events.files import replace_file, take_lock
 _FINGERPRINT_FILE = "fingerprint.json"
 _LOCK_FILE = "driver.lock"
 _OLD_FINGERPRINT_FILE = "begun-with.json"
-_SINK_LOG = "_spark_metadata"
+FILE_SINK_LOG = "_spark_metadata"
+"""The folder below a file sink's output in which Spark lists the files of each batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Identity:
     state_version: str
     prefix: str
     fingerprint: dict[str, str]
+
+
+def in_object_store(location: str) -> bool:
+    """Tell whether a folder is given as a URL, and not as a path of this machine."""
+    return "://" in location
 
 
 def checkpoint_path(root: str, identity: Identity) -> str:
@@ -59,7 +65,7 @@ def check_checkpoint(root: str, identity: Identity, output_folder: str | None = 
 
     Only local folders hold a fingerprint: in object stores the path alone keeps checkpoints apart.
     """
-    if "://" in root:
+    if in_object_store(root):
         return
     path = checkpoint_path(root, identity)
     folder = Path(path)
@@ -72,7 +78,11 @@ def check_checkpoint(root: str, identity: Identity, output_folder: str | None = 
             f"the checkpoint {old.parent} was written by a previous version of Rackstream: "
             "delete it, or choose another --checkpoint-root, to start from the beginning."
         )
-    if output_folder and "://" not in output_folder and (Path(output_folder) / _SINK_LOG).exists():
+    if (
+        output_folder
+        and not in_object_store(output_folder)
+        and (Path(output_folder) / FILE_SINK_LOG).exists()
+    ):
         raise UserFacingError(
             f"{output_folder} was written with another checkpoint than {path}, which is new: "
             "choose another --archive, or the checkpoint root that wrote it."
@@ -88,7 +98,7 @@ def locked(root: str, identities: Iterable[Identity]) -> Iterator[None]:
     """
     owner = f"process {os.getpid()} on {socket.gethostname()}"
     with ExitStack() as locks:
-        for identity in () if "://" in root else identities:
+        for identity in () if in_object_store(root) else identities:
             path, other = checkpoint_path(root, identity), None
             with suppress(OSError):
                 Path(path).mkdir(parents=True, exist_ok=True)
@@ -109,7 +119,7 @@ def open_checkpoint(root: str, identity: Identity, output_folder: str | None = N
     check_checkpoint(root, identity, output_folder)
     path = checkpoint_path(root, identity)
     file = Path(path) / _FINGERPRINT_FILE
-    if "://" not in root and not file.exists():
+    if not in_object_store(root) and not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, json.dumps(identity.fingerprint).encode())
     return path

@@ -150,9 +150,8 @@ def run(
             with writing(f"the progress file {options.progress}", "correct --progress"):
                 handlers.append(ProgressFile(options.progress).append)
         log("starting Spark ...")
-        conf = (OBJECT_STORE_CONFIG if "://" in options.checkpoint_root else {}) | dict(
-            options.conf
-        )
+        in_object_store = checkpoints.in_object_store(options.checkpoint_root)
+        conf = (OBJECT_STORE_CONFIG if in_object_store else {}) | dict(options.conf)
         on_ctrl_c = signal.getsignal(signal.SIGINT)
         spark = new_session(settings, slots, state_partitions, conf, options.java_options)
         # PySpark's handler raises KeyboardInterrupt, within a call to the JVM as well, which fails.

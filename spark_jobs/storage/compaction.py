@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 
 from events.cli import UserFacingError
 from events.files import exclusive_lock
+from spark_jobs.runtime.checkpoints import FILE_SINK_LOG
 
 NAME = "records.parquet"
 _CONTAINED_FILES = b"contains"
 """The footer's key for the names of the small files in a compacted file."""
-_LOG = "_spark_metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def compact(archive: Path) -> Iterator[Compacted]:
     ):
         failed = []
         for topic in sorted(landing.iterdir()):
-            log = topic / _LOG
+            log = topic / FILE_SINK_LOG
             if not log.is_dir():
                 continue
             try:
