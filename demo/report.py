@@ -15,6 +15,8 @@ from producer.scenario import Scenario
 
 DIFFERENCES_SHOWN = 5
 """How many missing and how many wrong rows of each kind are listed."""
+MAX_WIDTH = 200
+"""How many characters wide the table may be; it needs 80 with counts of 100,000."""
 
 
 def expectation(
@@ -67,7 +69,10 @@ def show(
     if early := verdict.delays.before_first_batch:
         label = "due before first batch"
         table.add_row(label, "", f"{early.alerts:,}", "", "", *_delay_cells(early), style="dim")
-    console.print(table)
+    # Lines may be longer than the terminal's: otherwise Rich cuts counts of a million.
+    anywhere = console.options.update(width=MAX_WIDTH)
+    table.width = console.measure(table, options=anywhere).maximum
+    console.print(table, crop=False)
     summary = truth.summary
     console.print(
         f"sent: {summary['acknowledged']:,} records, of them {summary['duplicates']:,} duplicates, "

@@ -153,9 +153,11 @@ def outputs_of(expected: Truth, **changes: Any) -> Actual:
     return Actual(**{**actual, **changes})
 
 
-def printed(expected: Truth, actual: Actual) -> str:
-    console = Console(file=io.StringIO(), width=200, record=True)
-    report.show(console, expected, actual, compare_outputs(expected, actual), 12.34)
+def printed(expected: Truth, actual: Actual, width: int = 200, **comparisons: Comparison) -> str:
+    """Return the report; `comparisons` replace some that were made."""
+    console = Console(file=io.StringIO(), width=width, record=True)
+    verdict = replace(compare_outputs(expected, actual), **comparisons)  # type: ignore[arg-type]
+    report.show(console, expected, actual, verdict, 12.34)
     return console.export_text()
 
 
@@ -569,6 +571,13 @@ def test_the_report_counts_and_names_what_is_missing_and_wrong() -> None:
     assert "from start to first alert: 12.3 s" in text
     assert f"missing: alert {0:032x}" in text
     assert "FAILED in rack-overheating, rack-temperature windows: 2 missing, 0 wrong." in text
+
+
+def test_large_counts_are_not_cut_in_a_narrow_terminal() -> None:
+    archived = Comparison(12_345_678, 12_345_678, [], [])
+    text = printed(truth(), outputs_of(truth()), width=80, archived=archived)
+    assert re.search(r"^ *archived records +12,345,678 +12,345,678 +0 +0 *$", text, re.MULTILINE)
+    assert re.search(r" delay p50 +max *$", text, re.MULTILINE)
 
 
 def test_a_failure_of_the_clickstream_alone_is_counted_and_named_in_the_last_sentence() -> None:
