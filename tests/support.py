@@ -42,6 +42,10 @@ def examples(full: int) -> settings:
     return settings(profile, max_examples=max(1, full * profile.max_examples // FULL_EXAMPLES))
 
 
+SPARK_STARTS_WITHIN_S = 300
+"""After so long the start of Spark and of its jobs hangs: half a minute on an idle machine."""
+
+
 def eventually(
     look: Callable[[], T],
     accept: Callable[[T], object] = bool,

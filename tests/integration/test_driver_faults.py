@@ -15,17 +15,18 @@ from broker import server
 from broker.server import RunningBroker
 from events.topics import USER_ACTIONS
 from tests.driver import Driver, python_workers
-from tests.support import above, equal_to, eventually, run
+from tests.promises import Promises
+from tests.support import SPARK_STARTS_WITHIN_S, above, equal_to, eventually, run
 from tests.unit.metrics import await_value, scrape
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 OUTAGE_S = float(os.environ.get("OUTAGE_SECONDS", "75"))
 """Long enough for Kafka's clients to give up after a minute; `OUTAGE_SECONDS=600` is the long form.
 """
 SCRAPES = 200
 SCRAPE_INTERVAL_S = 1.0
-MAX_COST = 0.02
+MAX_COST_PERCENT = 2.0
 """The most processor time of metrics, as a share of that of the jobs."""
 AtWork = tuple[Driver, "subprocess.Popen[bytes]"]
 
@@ -40,7 +41,7 @@ def at_work(
         yield driver, process
 
 
-def test_a_driver_counts_its_batches_at_little_cost(at_work: AtWork) -> None:
+def test_a_driver_counts_its_batches_at_little_cost(at_work: AtWork, promises: Promises) -> None:
     driver, process = at_work
     port, query = driver.metrics_port, {"query": driver.jobs[0]}
     driver.buy(40)
@@ -68,7 +69,8 @@ def test_a_driver_counts_its_batches_at_little_cost(at_work: AtWork) -> None:
         f"{1000 * scrape_s:.1f} ms of processor time for a scrape; every {SCRAPE_INTERVAL_S:g} s "
         f"that is {cost:.2%} of the {jobs_s:.2f} processors that the jobs use"
     )
-    assert cost < MAX_COST
+    # Where other programs take the processors, the jobs use less of them.
+    promises.judge("cost of metrics", 100 * cost, MAX_COST_PERCENT, margin=1, unit="%")
 
 
 def processor_share(pid: int, driver: Driver) -> float:
@@ -96,7 +98,7 @@ def test_a_driver_overcomes_a_hanging_worker_a_broken_checkpoint_and_a_long_outa
     def restarts() -> float:
         return driver.metric("query_restarts_total", query="user_totals") or 0
 
-    counts_all(120)
+    counts_all(SPARK_STARTS_WITHIN_S)
     counts_all(60)  # the first batch may take longer before it counts as stuck
 
     # Every Python worker hangs: health says so, and the query is stopped and started again.

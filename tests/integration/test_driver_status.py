@@ -24,10 +24,20 @@ from tests.driver import Driver, python_workers
 from tests.integration.test_jobs import SHUFFLE_WAIT
 from tests.promises import Promises
 from tests.spark.mixed_topic import output_differences
-from tests.support import Kafka, Sender, above, equal_to, eventually, kill, program, run
+from tests.support import (
+    SPARK_STARTS_WITHIN_S,
+    Kafka,
+    Sender,
+    above,
+    equal_to,
+    eventually,
+    kill,
+    program,
+    run,
+)
 from tests.unit.metrics import scrape
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 KILLS = int(os.environ.get("QUERY_KILLS", "2"))
 """CI kills each query twice; `QUERY_KILLS=20` is the long form."""
@@ -108,7 +118,7 @@ def test_what_is_stopped_or_deleted_shows_in_the_status_the_health_and_the_metri
         program(*logs, env=operator.env, output=tmp_path / "alerting.log") as alerting,
     ):
         driver.buy()
-        eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
+        eventually(driver.counted, equal_to(driver.purchases), timeout_s=SPARK_STARTS_WITHIN_S)
         driver.until_health_says("healthy: queries 4, processes 1", timeout_s=60)
         eventually(operator.sees_everything_work)
         behind = partial(driver.metric, "query_records_behind", query="user_totals")
@@ -158,7 +168,7 @@ def test_what_is_stopped_or_deleted_shows_in_the_status_the_health_and_the_metri
         psutil.Process(own_broker.pid).resume()
         eventually(operator.sees_everything_work, timeout_s=60)
         driver.buy()
-        eventually(driver.counted, equal_to(driver.purchases), timeout_s=120)
+        eventually(driver.counted, equal_to(driver.purchases), timeout_s=SPARK_STARTS_WITHIN_S)
 
         for name, victim in (("producer", producer), ("alerting", alerting)):
             kill(victim)

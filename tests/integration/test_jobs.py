@@ -29,9 +29,9 @@ from tests.spark.mixed_topic import (
     warnings_due,
 )
 from tests.spark.rack_histories import HOT
-from tests.support import Kafka, equal_to, eventually, kill, program
+from tests.support import SPARK_STARTS_WITHIN_S, Kafka, equal_to, eventually, kill, program
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 RACK_JOBS = ("overheating", "rack_temperature", "signal_statistics")
 REAL_TIME_JOBS = ("overheating", "weak_signal", "rack_temperature", "signal_statistics")
@@ -100,7 +100,7 @@ class Pipeline:
             assert process.poll() is None, self.output.read_text(encoding="utf-8")[-2000:]
             return look()
 
-        eventually(alive, timeout_s=120, every_s=0.05)
+        eventually(alive, timeout_s=SPARK_STARTS_WITHIN_S, every_s=0.05)
 
     def started(self, jobs: tuple[str, ...]) -> bool:
         """Tell whether the newest driver has said that each job has started."""
