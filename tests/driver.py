@@ -16,6 +16,7 @@ from broker.server import RunningBroker, free_port
 from broker.topics import create_topics
 from events.records import encode
 from events.topics import USER_ACTIONS, USER_TOTALS
+from spark_jobs.runtime.small_data import INTERPRETED_OPTIONS
 from tests.builders import action
 from tests.support import Kafka, eventually, kill, program, run
 from tests.unit.metrics import value
@@ -39,7 +40,7 @@ class Driver:
     def running(self, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
         """Run the jobs, and end all that is left of them."""
         own = (f"--checkpoint-root={self.root}", f"--metrics-port={self.metrics_port}")
-        small = ("--state-partitions=2", "--read-tasks=1")
+        small = ("--state-partitions=2", "--read-tasks=1", *INTERPRETED_OPTIONS)
         command = ("spark_jobs", "run", *self.jobs, *own, *small, *options)
         with program(*command, env=self.env, output=self.output) as process:
             family: list[psutil.Process] = []

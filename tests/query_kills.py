@@ -25,6 +25,7 @@ from jars.java import QUICK_JAVA
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime import cds_archive, runner
 from spark_jobs.runtime.job import ConfiguredJob
+from spark_jobs.runtime.small_data import INTERPRETED
 from tests.support import eventually
 
 WORKS_S = 11.0
@@ -89,6 +90,7 @@ def main() -> int:
         restarts=1000,
         java_options=f"{cds_archive.java_options(config)} {QUICK_JAVA}",
         progress=Path(root) / "progress.jsonl",
+        conf=tuple(INTERPRETED.items()),
     )
     jobs = [JOBS[name] for name in names]
     for job in jobs:
