@@ -22,11 +22,12 @@ help: ## Show this list
 setup: ## Create .venv and fetch the jars; local targets run this first
 	@$(PYTHON) setup_env.py
 
-packages: ## Create .venv and fetch the jars, but make no archive of Spark's classes
+packages: ## Create .venv and fetch the jars, but make no archives of classes
 	@$(PYTHON) setup_env.py --without-cds
 
 demo: packages ## Run everything without Docker; DURATION=60 stops after 60 s, PORT= sets the port
 	@$(PY) -m demo run
+	@$(PY) -m broker.cds_archive
 	@$(PY) -m spark_jobs.runtime.cds_archive
 
 test: setup ## Run the quick tier of the tests (5 minutes on two processors)

@@ -33,8 +33,8 @@ def main() -> None:
     wanted = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()
     if not (PYTHON.exists() and STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted):
         make_venv(wanted)
-    steps = [["jars", "fetch"], ["spark_jobs.runtime.cds_archive"]]
-    # The demo makes the CDS archive when it has ended, so that its first alert comes sooner.
+    steps = [["jars", "fetch"], ["broker.cds_archive"], ["spark_jobs.runtime.cds_archive"]]
+    # The demo makes the CDS archives when it has ended, so that its first alert comes sooner.
     for step in steps[:1] if WITHOUT_CDS in sys.argv[1:] else steps:
         if subprocess.call([str(PYTHON), "-m", *step], cwd=str(HERE)):
             sys.exit(1)

@@ -1,6 +1,5 @@
 """Run through what jobs do in a JVM that archives its classes (see `cds_archive`)."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,16 @@ from spark_jobs.runtime.parsing import parse
 from spark_jobs.runtime.session import new_session
 
 
-def make(config: JarsSettings, archive: Path, scratch_prefix: str) -> None:
-    """Run a session whose JVM writes the archive when it exits, in a folder with this prefix."""
-    config.jars_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=scratch_prefix, dir=config.jars_dir) as scratch:
-        made = Path(scratch).resolve() / "classes.jsa"
-        own = Settings(rackstream_jars=config.jars_dir, rackstream_home=Path(scratch))
-        options = f'"-XX:ArchiveClassesAtExit={made}" -Xlog:disable {QUICK_JAVA}'
-        session = new_session(own, 2, 2, java_options=options)
-        _read_and_count(session, Path(scratch))
-        _make_kafka_clients(session, own)
-        jvm = session.sparkContext._gateway.proc  # type: ignore[union-attr]
-        session.stop()
-        jvm.stdin.close()  # PySpark's JVM exits at the end of its input
-        jvm.wait(timeout=300)
-        made.rename(archive)
+def train(config: JarsSettings, scratch: Path, option: str) -> None:
+    """Run a session with an option of its JVM in a new folder, until the JVM has exited."""
+    own = Settings(rackstream_jars=config.jars_dir, rackstream_home=scratch)
+    session = new_session(own, 2, 2, java_options=f'"{option}" -Xlog:disable {QUICK_JAVA}')
+    _read_and_count(session, scratch)
+    _make_kafka_clients(session, own)
+    jvm = session.sparkContext._gateway.proc  # type: ignore[union-attr]
+    session.stop()
+    jvm.stdin.close()  # PySpark's JVM exits at the end of its input
+    jvm.wait(timeout=300)
 
 
 def _make_kafka_clients(session: SparkSession, settings: Settings) -> None:

@@ -25,7 +25,9 @@ from broker.topics import (
     partition_counts,
     read_to_end,
 )
+from events.settings import Settings
 from events.topics import ALL, DEAD_LETTERS, INCIDENTS, RACK_READINGS
+from jars import cds_archive
 from tests.support import ROOT, Kafka, eventually, kill, program, run
 
 pytestmark = pytest.mark.full
@@ -45,6 +47,16 @@ def processes_of(data_dir: Path) -> list[int]:
     return [
         p.pid for p in psutil.process_iter(["cmdline"]) if argument in (p.info["cmdline"] or ())
     ]
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/maps").exists(), reason="only Linux tells what a process has mapped"
+)
+def test_the_broker_loads_its_classes_from_the_archive(broker: RunningBroker) -> None:
+    archive = cds_archive.of_lock("broker", Settings()).path
+    assert archive.exists(), "make setup makes it"
+    maps = Path(f"/proc/{broker.pid}/maps").read_text(encoding="utf-8")
+    assert archive.name in maps, "a JVM maps it if it fits"
 
 
 def test_what_is_sent_can_be_read_back_in_order(topics: Kafka) -> None:
