@@ -18,7 +18,7 @@ from tests.containers.operator_commands import OPEN_INCIDENT, operator_commands
 from tests.containers.stack import ONE_SHOTS, Stack
 from tests.demo import RULES_IN_BOTH_STATES, VERDICT_ROWS, table_of
 from tests.promises import Promises
-from tests.support import above, equal_to, eventually
+from tests.support import SPARK_STARTS_WITHIN_S, above, equal_to, eventually
 
 EACH_VERDICT = "EACH_VERDICT" in os.environ
 """The long form: a verdict after the start, after kills one by one, and after `down` and `up`.
@@ -60,8 +60,8 @@ def run_operator_commands(stack: Stack, *, compaction: bool) -> None:
 def run_operator_command(stack: Stack, words: Sequence[str]) -> None:
     """Run a command of the docs as it is written, with an ID of an open incident for `ID`.
 
-    It is run again if it fails: the incident may have been resolved since it was listed, and
-    another compaction may be running.
+    It is run again if it fails: the incident may have been resolved since it was listed, the
+    archive may not have begun after a kill, and another compaction may be running.
     """
 
     def error() -> str:
@@ -75,7 +75,7 @@ def run_operator_command(stack: Stack, words: Sequence[str]) -> None:
         done = stack.attempt("exec", "--no-TTY", *filled_in)
         return done.stdout + done.stderr if done.returncode else ""
 
-    eventually(error, equal_to(""), timeout_s=120, every_s=1)
+    eventually(error, equal_to(""), timeout_s=SPARK_STARTS_WITHIN_S, every_s=1)
 
 
 def assert_all_is_right(stack: Stack, *, closed_windows: bool = False) -> None:
