@@ -5,6 +5,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -28,9 +29,12 @@ def train(scratch: Path, option: str) -> None:
     process = psutil.Process(running.pid)
     try:
         create_topics(running.bootstrap, "")
-    finally:
         process.terminate()
         process.wait(EXITS_WITHIN_S)
+    except BaseException:  # Ctrl-C does not wait for the archive
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+        raise
 
 
 def main() -> None:
