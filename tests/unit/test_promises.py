@@ -48,6 +48,11 @@ def test_a_machine_that_was_faster_before_is_not_free(monkeypatch: pytest.Monkey
     assert free_share() < 0.01
 
 
+def test_a_machine_that_is_always_slow_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.promises.PROMISED_AT_LOOPS_PER_S", 1_000_000.0)
+    assert free_share() < 0.01
+
+
 def test_what_was_not_judged_is_found_in_the_reports_of_tests() -> None:
     def report(when: str, *properties: tuple[str, object]) -> Any:
         return SimpleNamespace(when=when, user_properties=list(properties))
