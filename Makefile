@@ -61,7 +61,7 @@ format: setup ## Rewrite the code in the project's format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-lock: setup ## Regenerate every lock file; UPGRADE=--upgrade moves all versions
+lock: setup ## Regenerate every lock file; UPGRADE=--upgrade moves indirect ones
 	$(UV_LOCK) pyproject.toml --output-file requirements.lock
 	$(UV_LOCK) pyproject.toml --group dev --output-file requirements-dev.lock
 	$(UV_LOCK) loadtest/engines/python/requirements-bytewax.in \
