@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.promises import NOT_JUDGED, Promises, free_share, not_judged
+from tests.promises import NOT_JUDGED, Promises, free_share, not_judged, speed
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_a_promise_is_judged_by_its_margin_where_the_machine_is_free(
     measured_s: float, free: list[float], ending: str
 ) -> None:
     properties: dict[str, object] = {}
-    promises = Promises(properties.__setitem__, lambda: free.pop(0))
+    promises = Promises(properties.__setitem__, lambda: free.pop(0), lambda: 1.0)
     if ending == "failed":
         with pytest.raises(pytest.fail.Exception, match=r"^first alert: 46\.0 s instead of 30 s$"):
             promises.judge("first alert", measured_s, 30.0)
@@ -33,7 +33,7 @@ def test_a_promise_is_judged_by_its_margin_where_the_machine_is_free(
 
 
 def test_a_promise_may_have_no_margin_and_another_unit() -> None:
-    promises = Promises(lambda *_: None, lambda: 1.0)
+    promises = Promises(lambda *_: None, lambda: 1.0, lambda: 1.0)
     promises.judge("frame", 16.0, 16.0, margin=1, unit="ms")
     with pytest.raises(pytest.fail.Exception, match=r"^frame: 16\.1 ms instead of 16 ms$"):
         promises.judge("frame", 16.1, 16.0, margin=1, unit="ms")
@@ -48,9 +48,19 @@ def test_a_machine_that_was_faster_before_is_not_free(monkeypatch: pytest.Monkey
     assert free_share() < 0.01
 
 
-def test_a_machine_that_is_always_slow_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.promises.PROMISED_AT_LOOPS_PER_S", 1_000_000.0)
-    assert free_share() < 0.01
+def test_a_slow_machine_may_take_longer_in_proportion_but_not_for_a_share() -> None:
+    promises = Promises(lambda *_: None, lambda: 1.0, lambda: 0.5)
+    promises.judge("first alert", 89.0, 30.0)
+    with pytest.raises(pytest.fail.Exception, match=r"instead of 30 s, on a machine of 50%"):
+        promises.judge("first alert", 91.0, 30.0)
+    with pytest.raises(pytest.fail.Exception, match=r"^cost: 2\.1 % instead of 2 %$"):
+        promises.judge("cost", 2.1, 2.0, margin=1, unit="%")
+
+
+def test_the_speed_is_that_of_the_fastest_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    for fastest, expected in ((0.0, 1.0), (100.0, 0.8), (250.0, 1.0)):
+        monkeypatch.setattr("tests.promises._fastest", fastest)
+        assert speed() == pytest.approx(expected)
 
 
 def test_what_was_not_judged_is_found_in_the_reports_of_tests() -> None:
