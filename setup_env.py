@@ -36,8 +36,19 @@ def main() -> None:
     steps = [["jars", "fetch"], ["broker.cds_archive"], ["spark_jobs.runtime.cds_archive"]]
     # The demo makes the CDS archives when it has ended, so that its first alert comes sooner.
     for step in steps[:1] if WITHOUT_CDS in sys.argv[1:] else steps:
-        if subprocess.call([str(PYTHON), "-m", *step], cwd=str(HERE)):
-            sys.exit(1)
+        status = run([str(PYTHON), "-m", *step])
+        if status:
+            sys.exit(status)
+
+
+def run(command: list[str]) -> int:
+    """Run a program, and return its exit status; Ctrl-C lets it stop what it has started."""
+    process = subprocess.Popen(command, cwd=str(HERE))
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
 
 
 def check_python() -> None:

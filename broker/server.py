@@ -16,7 +16,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,18 +71,24 @@ class RunningBroker:
             self.child.wait()
 
 
-def start(port: int, data_dir: Path, *, fresh: bool = False) -> RunningBroker:
+def start(
+    port: int, data_dir: Path, *, fresh: bool = False, java_options: Sequence[str] = ()
+) -> RunningBroker:
     """Start a broker on the port, detached from the caller, and return it once it answers.
 
-    No process remains after an error or Ctrl-C. Raise `UserFacingError` when the port or the folder
-    is in use, when the folder is not a broker's, or when the broker dies.
+    `java_options` are added to those of its JVM. No process remains after an error or Ctrl-C. Raise
+    `UserFacingError` when the port or the folder is in use, when the folder is not a broker's, or
+    when the broker dies.
     """
     data_dir = data_dir.resolve()
-    jars = jar_paths("broker", settings.load())
+    config = settings.load()
+    jars = jar_paths("broker", config)
+    classes = cds_archive.of_lock("broker", config).java_options()
+    classes += ["-cp", os.pathsep.join(map(str, jars))]
     with _locked(data_dir):
         running = find(data_dir)
         if running is not None:
-            is_default = data_dir == (settings.load().rackstream_home / "kafka").resolve()
+            is_default = data_dir == (config.rackstream_home / "kafka").resolve()
             option = "" if is_default else f" --data-dir={data_dir}"
             raise UserFacingError(
                 f"the broker of {data_dir} already runs on port {running.port} "
@@ -93,8 +99,9 @@ def start(port: int, data_dir: Path, *, fresh: bool = False) -> RunningBroker:
         _check_port(port)
         if fresh:
             _wipe(data_dir)
-        cluster = _format(data_dir, port, jars)
-        return _launch(data_dir, port, jars, cluster)
+        cluster = _format(data_dir, port, classes)
+        heap = os.environ.get("KAFKA_HEAP_OPTS", HEAP).split()
+        return _launch(data_dir, port, [*heap, *java_options, *classes], cluster)
 
 
 def stop(data_dir: Path) -> bool:
@@ -249,8 +256,11 @@ def _properties(port: int, log_dir: str) -> str:
     return "\n".join([HEADER, *(f"{key}={value}" for key, value in values.items()), ""])
 
 
-def _format(data_dir: Path, port: int, jars: list[Path]) -> str:
-    """Format the data folder unless it is, and return its cluster id; all or nothing."""
+def _format(data_dir: Path, port: int, classes: list[str]) -> str:
+    """Format the data folder unless it is, and return its cluster id; all or nothing.
+
+    `classes` are the JVM's options that name the class path.
+    """
     meta = data_dir / "log" / "meta.properties"
     properties = data_dir / "server.properties"
     if not meta.exists():
@@ -266,7 +276,7 @@ def _format(data_dir: Path, port: int, jars: list[Path]) -> str:
         )
         done = subprocess.run(
             [
-                *_java(jars, data_dir, f"-Xmx256m {QUICK_JAVA}"),
+                *_java(data_dir, ["-Xmx256m", *QUICK_JAVA.split(), *classes]),
                 *(
                     "kafka.tools.StorageTool",
                     "format",
@@ -295,14 +305,13 @@ def _format(data_dir: Path, port: int, jars: list[Path]) -> str:
     return found.group(1)
 
 
-def _launch(data_dir: Path, port: int, jars: list[Path], cluster: str) -> RunningBroker:
+def _launch(data_dir: Path, port: int, options: list[str], cluster: str) -> RunningBroker:
     properties = data_dir / "server.properties"
     properties.write_text(_properties(port, "log"), encoding="utf-8")
     log_path = data_dir / "broker.log"
     with suppress(FileNotFoundError):
         log_path.replace(data_dir / "broker.log.1")
-    heap = os.environ.get("KAFKA_HEAP_OPTS", HEAP)
-    command = [*_java(jars, data_dir, heap), "kafka.Kafka", properties.name]
+    command = [*_java(data_dir, options), "kafka.Kafka", properties.name]
     with log_path.open("wb") as log:
         child = subprocess.Popen(
             command,
@@ -358,16 +367,14 @@ def _end(process: psutil.Process) -> None:
         process.wait()
 
 
-def _java(jars: list[Path], data_dir: Path, options: str) -> list[str]:
+def _java(data_dir: Path, options: list[str]) -> list[str]:
     config = Path(__file__).with_name("log4j2.xml")
     return [
         java(),
-        *options.split(),
-        *cds_archive.of_lock("broker", settings.load()).java_options(),
+        *options,
         "-Djava.awt.headless=true",
         f"-Dlog4j2.configurationFile={config}",
         _folder_argument(data_dir),
-        *("-cp", os.pathsep.join(map(str, jars))),
     ]
 
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import SubprocessError
 
-import psutil
 import typer
 
 from events.cli import UserFacingError
@@ -66,26 +65,28 @@ class CdsArchive:
         silent = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         return [f"-XX:SharedArchiveFile={path}", *silent] if path.exists() else []
 
-    def make(self, train: Callable[[Path, str], None]) -> None:
+    def make(self, train: Callable[[Path, str], None], benefit: str) -> None:
         """Make the archive if it is missing, and say so if that fails, which is no error.
 
-        `train` gets a new folder and an option. It runs a JVM with that option until it exits. The
-        JVM then writes the archive.
+        - `train` gets a new folder and an option. It runs a JVM with that option until it exits.
+          The JVM then writes the archive.
+        - `benefit` says for people what the archive is good for, and how long it takes.
         """
+        self.remove_older()
         if self.path.exists():
             return
+        typer.echo(f"setup: making the CDS archive of {benefit}; Ctrl-C skips it ...", err=True)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX, dir=self.folder) as scratch:
                 made = Path(scratch).resolve() / "classes.jsa"
                 train(Path(scratch), f"-XX:ArchiveClassesAtExit={made}")
                 made.rename(self.path)
-        except (UserFacingError, OSError, SubprocessError, psutil.Error) as error:
+        except (UserFacingError, OSError, SubprocessError) as error:
             typer.echo(
                 f"setup: that failed ({error}); everything works without it, but starts later.",
                 err=True,
             )
-        self.remove_older()
 
     def remove_older(self) -> None:
         """Remove this program's archives of other versions, and folders of killed runs."""
@@ -100,7 +101,7 @@ class CdsArchive:
 
 
 def of_lock(name: str, config: JarsSettings) -> CdsArchive:
-    """Return the archive of the program whose jars a lock names, as `broker`.
+    """Return the archive of the program that runs on the jars of a lock, such as `broker`.
 
     Raises `UserFacingError` if the jars were not fetched.
     """

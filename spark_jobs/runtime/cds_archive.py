@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pyspark
-import typer
 
 from events import settings
 from jars.cds_archive import CdsArchive, modified
@@ -17,7 +16,12 @@ from jars.fetch import LOCKS
 
 def archive(config: settings.JarsSettings) -> CdsArchive:
     """Return the archive for these packages, and this lock of the connector."""
-    installed = modified([*Path(pyspark.__path__[0], "jars").glob("*.jar")])
+    installed = modified(
+        [
+            *Path(pyspark.__path__[0], "jars").glob("*.jar"),
+            *(config.jars_dir / "spark").glob("*.jar"),
+        ]
+    )
     connector = LOCKS["spark"].read_text(encoding="utf-8")
     return CdsArchive(config.jars_dir, "spark", (version("pyspark"), installed, connector))
 
@@ -33,16 +37,15 @@ def main() -> None:
     It lies where the demo and the tests look: a mistake in `.env` must not stop `make setup`.
     """
     config = settings.jars_settings()[0]
-    if archive(config).path.exists():
-        return
-    typer.echo(
-        "setup: making the CDS archive of Spark's classes, which halves its start "
-        "(half a minute, once; Ctrl-C skips it) ...",
-        err=True,
-    )
-    from spark_jobs.runtime.cds_training import train
 
-    archive(config).make(lambda scratch, option: train(config, scratch, option))
+    def train(scratch: Path, option: str) -> None:
+        from spark_jobs.runtime import cds_training  # which loads PySpark
+
+        cds_training.train(config, scratch, option)
+
+    archive(config).make(
+        train, "Spark's classes, with which a session starts in half the time (half a minute, once)"
+    )
 
 
 if __name__ == "__main__":

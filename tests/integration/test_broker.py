@@ -59,6 +59,36 @@ def test_the_broker_loads_its_classes_from_the_archive(broker: RunningBroker) ->
     assert archive.name in maps, "a JVM maps it if it fits"
 
 
+def test_the_archive_is_made_by_a_broker_that_does_not_outlive_an_end_of_the_run(
+    tmp_path: Path,
+) -> None:
+    jars = tmp_path / "with a blank"
+    jars.mkdir()
+    (jars / "broker").symlink_to(Settings().jars_dir.resolve() / "broker")
+    env = {"RACKSTREAM_JARS": str(jars)}
+
+    def brokers() -> list[int]:
+        found = psutil.process_iter(["cmdline", "name"])
+        return [
+            p.pid
+            for p in found
+            if p.info["name"] == "java" and str(jars) in " ".join(p.info["cmdline"] or ())
+        ]
+
+    with program("broker.cds_archive", env=env, output=tmp_path / "output.log") as process:
+        eventually(brokers)
+        process.terminate()
+        assert process.wait(timeout=60) == 143
+    assert brokers() == []
+    assert [path.name for path in jars.iterdir()] == ["broker"]
+    made = run("broker.cds_archive", env=env, timeout_s=300)
+    assert (made.returncode, brokers()) == (0, [])
+    assert {path.name for path in jars.iterdir()} == {
+        "broker",
+        cds_archive.of_lock("broker", Settings(rackstream_jars=jars)).path.name,
+    }
+
+
 def test_what_is_sent_can_be_read_back_in_order(topics: Kafka) -> None:
     topics.send(RACK_READINGS, [(f"rack-{n % 7}", str(n).encode()) for n in range(1000)])
     records = topics.read_all(RACK_READINGS)

@@ -82,14 +82,14 @@ def test_a_new_archive_replaces_the_older_ones_of_its_program_and_environment(
         others.append(CdsArchive(archive.folder, "spark", ("3.9.0",)).path)
     for path in (before, *others):
         path.touch()
-    archive.make(train)
+    archive.make(train, "classes")
     assert {*archive.folder.iterdir()} == {archive.path, *others}
     assert archive.path.read_bytes() == b"classes"
 
 
 def test_an_archive_that_exists_is_not_made_again(archive: CdsArchive) -> None:
     archive.path.write_bytes(b"made before")
-    archive.make(train)
+    archive.make(train, "classes")
     assert archive.path.read_bytes() == b"made before"
 
 
@@ -99,9 +99,10 @@ def test_a_training_run_that_fails_is_reported_and_leaves_nothing(
     def fail(*_: object) -> None:
         raise UserFacingError("no port is free")
 
-    archive.make(fail)
+    archive.make(fail, "classes (a minute, once)")
     assert [*archive.folder.iterdir()] == []
     assert capsys.readouterr().err == (
+        "setup: making the CDS archive of classes (a minute, once); Ctrl-C skips it ...\n"
         "setup: that failed (no port is free); everything works without it, but starts later.\n"
     )
 
@@ -111,5 +112,6 @@ def test_the_folder_of_a_killed_training_run_is_removed(archive: CdsArchive) -> 
     killed.mkdir()
     running.mkdir()
     os.utime(killed, (0, 0))
-    archive.remove_older()
-    assert [*archive.folder.iterdir()] == [running]
+    archive.path.touch()
+    archive.make(train, "classes")
+    assert {*archive.folder.iterdir()} == {archive.path, running}

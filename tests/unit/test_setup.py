@@ -140,6 +140,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]
         return 0
 
     monkeypatch.setattr(subprocess, "call", call)
+    monkeypatch.setattr(setup_env, "run", call)
     return calls
 
 
