@@ -31,6 +31,9 @@ ROOT = Path(__file__).parent.parent
 FULL_EXAMPLES = 100
 """How many examples Hypothesis draws under the profile `full`, unless a test says otherwise."""
 PAUSE_PER_LOOK, LONGEST_PAUSE_S = 8, 2.0
+SPARK_STARTS_WITHIN_S = 300
+"""A start of Spark and its jobs that takes longer hangs; on an idle machine it takes half a minute.
+"""
 
 
 def examples(full: int) -> settings:
@@ -40,10 +43,6 @@ def examples(full: int) -> settings:
     """
     profile = settings()
     return settings(profile, max_examples=max(1, full * profile.max_examples // FULL_EXAMPLES))
-
-
-SPARK_STARTS_WITHIN_S = 300
-"""After so long the start of Spark and of its jobs hangs: half a minute on an idle machine."""
 
 
 def eventually(

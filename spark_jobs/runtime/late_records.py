@@ -2,9 +2,9 @@
 
 Spark's `numRowsDroppedByWatermark` counts the rows that an operator is handed. Before an
 aggregation that is one row per group and partition, not one per record, so it is a lower bound.
-Jobs that aggregate what they read have their event times observed before (`observe_event_times`).
-Where duplicates are removed first, that operator is handed the records themselves and its number is
-exact.
+`action_counts` has its event times observed before (`observe_event_times`). For other jobs that
+aggregate what they read, the number of late records is unknown. Where duplicates are removed first,
+that operator is handed the records themselves and its number is exact.
 """
 
 from collections.abc import Mapping

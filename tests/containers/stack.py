@@ -165,7 +165,8 @@ class Stack:
             for row in rows
             if row["Service"] not in ONE_SHOTS
         }
-        return {name: status for name, status in statuses.items() if status != "healthy"}
+        missing = {name: "missing" for name in services if name not in statuses}
+        return missing | {name: status for name, status in statuses.items() if status != "healthy"}
 
     def await_healthy(self, *services: str) -> None:
         """Wait until the services work; without names, all."""

@@ -14,7 +14,7 @@ from tests.clickstream import INPUTS, Sent, expected, flush, found, history
 from tests.integration.test_jobs import Pipeline
 from tests.support import Kafka, run
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.full
 
 STATE_FORMATS = {
     "streaming.join.stateFormatVersion": "4",

@@ -21,7 +21,7 @@ from tests.spark.rack_histories import HOT
 from tests.support import run
 
 __all__ = ["pipeline"]
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.full
 
 JOBS = ("overheating",)
 NOW = "--trigger=available-now"

@@ -17,9 +17,9 @@ from events.topics import USER_ACTIONS
 from tests.driver import Driver, python_workers
 from tests.promises import Promises
 from tests.support import SPARK_STARTS_WITHIN_S, above, equal_to, eventually, run
-from tests.unit.metrics import await_value, scrape
+from tests.unit.metrics import await_value, scrape, value
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.full
 
 OUTAGE_S = float(os.environ.get("OUTAGE_SECONDS", "75"))
 """Long enough for Kafka's clients to give up after a minute; `OUTAGE_SECONDS=600` is the long form.
@@ -45,7 +45,12 @@ def test_a_driver_counts_its_batches_at_little_cost(at_work: AtWork, promises: P
     driver, process = at_work
     port, query = driver.metrics_port, {"query": driver.jobs[0]}
     driver.buy(40)
-    first = await_value(40, port, "query_input_rows_total", **query)
+    eventually(
+        lambda: value(port, "query_input_rows_total", **query),
+        equal_to(40),
+        timeout_s=SPARK_STARTS_WITHIN_S,
+    )
+    first = scrape(port)
     driver.buy(5)
     second = await_value(45, port, "query_input_rows_total", **query)
     jobs_s = processor_share(process.pid, driver)

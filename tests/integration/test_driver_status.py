@@ -37,7 +37,7 @@ from tests.support import (
 )
 from tests.unit.metrics import scrape
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.full
 
 KILLS = int(os.environ.get("QUERY_KILLS", "2"))
 """CI kills each query twice; `QUERY_KILLS=20` is the long form."""

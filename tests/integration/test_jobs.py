@@ -31,7 +31,7 @@ from tests.spark.mixed_topic import (
 from tests.spark.rack_histories import HOT
 from tests.support import SPARK_STARTS_WITHIN_S, Kafka, equal_to, eventually, kill, program
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.full
 
 RACK_JOBS = ("overheating", "rack_temperature", "signal_statistics")
 REAL_TIME_JOBS = ("overheating", "weak_signal", "rack_temperature", "signal_statistics")

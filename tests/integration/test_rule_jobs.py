@@ -35,7 +35,7 @@ from tests.spark.mixed_topic import FIVE_MINUTES_MS
 from tests.spark.rack_histories import alerts_by_id, stable_fields
 from tests.support import Kafka, eventually, kill, program, run
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.full
 
 Row = dict[str, Any]
 Places = Set[tuple[int, int]]

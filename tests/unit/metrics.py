@@ -26,7 +26,7 @@ from spark_jobs.runtime.metrics import STATUS_METRICS as DRIVER_METRICS
 from spark_jobs.runtime.metrics import BatchMetrics
 from spark_jobs.runtime.status_recorder import StatusRecorder as DriverRecorder
 from tests.alerting import MINUTE, AlertingSimulation
-from tests.support import SPARK_STARTS_WITHIN_S, eventually
+from tests.support import eventually
 from tests.unit.statuses import T0, Clock, Publisher
 
 QUERY = "user_totals"
@@ -82,11 +82,7 @@ def value(port: int, name: str, **labels: str) -> float | None:
 
 def await_value(expected: float, port: int, name: str, **labels: str) -> Scrape:
     """Wait for a value, and return a scrape that has it."""
-    eventually(
-        lambda: value(port, name, **labels),
-        lambda found: found == expected,
-        timeout_s=SPARK_STARTS_WITHIN_S,
-    )
+    eventually(lambda: value(port, name, **labels), lambda found: found == expected)
     return scrape(port)
 
 
