@@ -64,6 +64,7 @@ def check_checkpoint(root: str, identity: Identity, output_folder: str | None = 
     each batch whose number is in that folder's log.
 
     Only local folders hold a fingerprint: in object stores the path alone keeps checkpoints apart.
+    Where the checkpoint or the output folder is a URL, `remote_files` looks, once Spark runs.
     """
     if in_object_store(root):
         return
@@ -83,10 +84,15 @@ def check_checkpoint(root: str, identity: Identity, output_folder: str | None = 
         and not in_object_store(output_folder)
         and (Path(output_folder) / FILE_SINK_LOG).exists()
     ):
-        raise UserFacingError(
-            f"{output_folder} was written with another checkpoint than {path}, which is new: "
-            "choose another --archive, or the checkpoint root that wrote it."
-        )
+        raise written_with_another(output_folder, path)
+
+
+def written_with_another(output_folder: str, path: str) -> UserFacingError:
+    """Return the refusal of a new checkpoint whose output folder another checkpoint wrote."""
+    return UserFacingError(
+        f"{output_folder} was written with another checkpoint than {path}, which is new: "
+        "choose another --archive, or the checkpoint root that wrote it."
+    )
 
 
 @contextmanager

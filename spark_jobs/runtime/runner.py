@@ -36,6 +36,7 @@ from spark_jobs.runtime.metrics import STATUS_METRICS, BatchMetrics
 from spark_jobs.runtime.options import own_values
 from spark_jobs.runtime.plan_input import parsed_records, plan_input
 from spark_jobs.runtime.progress import BatchHandler, BatchListener, ProgressFile
+from spark_jobs.runtime.remote_files import check_output_folder
 from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
 from spark_jobs.runtime.session import COUNT_STATE_ROWS, OBJECT_STORE_CONFIG, new_session
 from spark_jobs.runtime.start_log import StartLog
@@ -323,6 +324,8 @@ def prepare(
     def prepare_query(records: DataFrame, about: _Query) -> PreparedQuery:
         name, folder = about.identity.job, about.folder
         path = checkpoints.open_checkpoint(options.checkpoint_root, about.identity, folder)
+        if folder:
+            check_output_folder(spark, path, folder)
         mode = plan.output_mode(job_options)
         if mode == "append" and "output_mode" in own_values(job_options):
             records = mark_closed(records)

@@ -112,6 +112,27 @@ def test_a_job_with_other_options_than_its_checkpoint_is_refused(
     )
 
 
+def test_a_new_checkpoint_does_not_continue_files_of_another_one_behind_a_url(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_io, "read_topic", lambda *_, **__: kafka_table(spark, [b"{}"]))
+    job, archive = JOBS["archive"], f"file://{tmp_path}/archive"
+    configured = ConfiguredJob(job, job.options(archive=archive), Trigger.MICRO_BATCH)
+    options = runner.RunOptions(checkpoint_root=str(tmp_path / "checkpoints"))
+
+    def prepare() -> None:
+        list(runner.prepare(spark, configured, Settings(), options))
+
+    prepare()
+    (tmp_path / "archive/landing/alerts/_spark_metadata").mkdir(parents=True)
+    with pytest.raises(UserFacingError, match="was written with another checkpoint than") as error:
+        prepare()
+    assert str(error.value).startswith(f"{archive}/landing/alerts ")
+    (checkpoint,) = (tmp_path / "checkpoints/archive-alerts").glob("*/*/*")
+    (checkpoint / "offsets").mkdir()
+    prepare()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("starting_offsets", "found"), [("earliest", {b"first", b"second"}), ("latest", set())]
