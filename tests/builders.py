@@ -53,9 +53,10 @@ def reading(
     **changes: Any,
 ) -> RackReading:
     """Return a rack's reading; its event time is `at_s` seconds after `T0`, or its sequence."""
+    after_s = sequence if at_s is None else at_s
     fields: dict[str, Any] = {
         "event_id": f"{rack}/{sequence}",
-        "event_time": to_text(T0 + round(1000 * (sequence if at_s is None else at_s))),
+        "event_time": changes.get("event_time") or to_text(T0 + round(1000 * after_s)),
         "rack_id": rack,
         "sequence": sequence,
         "site_id": "site-a",

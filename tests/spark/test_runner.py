@@ -4,6 +4,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -117,7 +118,8 @@ def test_a_new_checkpoint_does_not_continue_files_of_another_one_behind_a_url(
 ) -> None:
     monkeypatch.setattr(kafka_io, "read_topic", lambda *_, **__: kafka_table(spark, [b"{}"]))
     job, archive = JOBS["archive"], f"file://{tmp_path}/archive"
-    configured = ConfiguredJob(job, job.options(archive=archive), Trigger.MICRO_BATCH)
+    chosen: dict[str, Any] = {"archive": archive}
+    configured = ConfiguredJob(job, job.options(**chosen), Trigger.MICRO_BATCH)
     options = runner.RunOptions(checkpoint_root=str(tmp_path / "checkpoints"))
 
     def prepare() -> None:
