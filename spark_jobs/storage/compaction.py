@@ -109,7 +109,8 @@ def _compact_topic(landing: Path, log: Path, target: Path) -> Compacted:
     for hour, small in hours.items():
         file = target / hour / NAME
         contained = _contained_files(file)
-        new = [name for name in small if name not in contained]
+        # A file that is gone was merged before, into a compacted file that was deleted since.
+        new = [name for name in small if name not in contained and (landing / name).exists()]
         if new:
             records += _merge(file, contained, [landing / name for name in new], new)
             small_files += len(new)
@@ -123,7 +124,13 @@ def _compact_topic(landing: Path, log: Path, target: Path) -> Compacted:
 def _contained_files(file: Path) -> list[str]:
     if not file.exists():
         return []
-    names: list[str] = json.loads(pq.read_metadata(file).metadata[_CONTAINED_FILES])
+    try:
+        footer = pq.read_metadata(file).metadata or {}
+    except (OSError, ValueError) as error:  # Arrow raises either one for a damaged footer
+        raise UserFacingError(f"{file} cannot be read: {str(error).strip()}") from None
+    if _CONTAINED_FILES not in footer:
+        raise UserFacingError(f"{file} cannot be read: its footer names no small files")
+    names: list[str] = json.loads(footer[_CONTAINED_FILES])
     return names
 
 

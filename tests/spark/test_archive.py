@@ -5,6 +5,7 @@ Spark and DuckDB read the same rows.
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -309,6 +310,41 @@ def test_a_damaged_file_does_not_keep_other_topics_from_being_compacted(tmp_path
     with pytest.raises(UserFacingError, match=r"^not compacted: ad-clicks \(.*part-0.parquet"):
         next(compacted)
     assert broken.exists()
+
+
+def test_a_topic_is_compacted_after_an_old_day_was_deleted(tmp_path: Path) -> None:
+    landing = Landing(tmp_path)
+    landing.log_as("0", landing.write(0, 100), 110)
+    list(compact(tmp_path))
+    compacted = tmp_path / "compacted" / "rack-readings" / "kind=readable"
+    shutil.rmtree(compacted / "date=2026-11-18")
+    landing.log_as("1", landing.write(1, 120), 130)
+    assert [done.small_files for done in compact(tmp_path)] == [1]
+    assert [done.small_files for done in compact(tmp_path)] == [0]
+    (file,) = compacted.rglob("*.parquet")
+    assert pq.read_table(file, partitioning=None)["offset"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("damage", ["empty", "foreign", "footer"])
+def test_a_damaged_compacted_file_is_named(tmp_path: Path, damage: str) -> None:
+    landing = Landing(tmp_path)
+    landing.log_as("0", landing.write(0, 100), 110)
+    list(compact(tmp_path))
+    (file,) = (tmp_path / "compacted").rglob("*.parquet")
+    if damage == "foreign":
+        pq.write_table(pa.table({"offset": [0]}), file, store_schema=False)
+    else:
+        content = file.read_bytes()
+        footer = int.from_bytes(content[-8:-4], "little")
+        noise = content[: -8 - footer] + b"\xff" * footer + content[-8:]
+        file.write_bytes(noise if damage == "footer" else b"")
+    small = landing.write(1, 120)
+    landing.log_as("1", small, 130)
+    with pytest.raises(
+        UserFacingError, match=rf"^not compacted: .*{re.escape(str(file))} cannot be"
+    ):
+        list(compact(tmp_path))
+    assert small.exists()
 
 
 def test_an_interval_of_no_length_is_refused(tmp_path: Path) -> None:
