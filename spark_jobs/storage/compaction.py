@@ -115,8 +115,9 @@ def _compact_topic(landing: Path, log: Path, target: Path) -> Compacted:
             records += _merge(file, contained, [landing / name for name in new], new)
             small_files += len(new)
             changed += 1
-        for name in small:
-            (landing / name).unlink(missing_ok=True)
+        if any((landing / hour).glob("*")):  # the log lists old hours, too, whose folders are empty
+            for name in small:
+                _remove(landing / name)
     _remove_uncommitted_files(landing, log, written_ns)
     return Compacted(landing.name, small_files, changed, records)
 
@@ -190,4 +191,14 @@ def _remove_uncommitted_files(landing: Path, log: Path, written_ns: int) -> None
     names = set(committed_files(log))
     for file in files:
         if str(file.relative_to(landing)) not in names and file.stat().st_mtime_ns < written_ns:
-            file.unlink(missing_ok=True)
+            _remove(file)
+
+
+def _remove(file: Path) -> None:
+    """Remove a small file, and the checksum that Hadoop writes beside it.
+
+    The checksum goes first: a file without one is still found by the next compaction, while
+    nothing finds the checksum of an uncommitted file that is gone.
+    """
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    file.unlink(missing_ok=True)

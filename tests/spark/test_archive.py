@@ -93,6 +93,11 @@ class Archive:
         """Compact, and return how many small files were merged."""
         return sum(done.small_files for done in compact(self.root))
 
+    def landed_files(self) -> list[str]:
+        """Return all files of the landing but the sink's log, with Hadoop's hidden checksums."""
+        files = self.landing.glob("kind=*/**/*")
+        return sorted(str(file.relative_to(self.landing)) for file in files if file.is_file())
+
     def files(self, folder: Path) -> list[str]:
         """Return the Parquet files in a folder, by their paths in it."""
         return sorted(str(file.relative_to(folder)) for file in folder.rglob("*.parquet"))
@@ -192,6 +197,7 @@ def test_spark_reads_each_landed_record_once(landed: Archive) -> None:
         "the value is empty",
     }
     assert len(landed.files(landed.landing)) > BATCHES
+    assert len(landed.landed_files()) == 2 * len(landed.files(landed.landing))
 
 
 def test_a_compacted_archive_has_one_file_per_hour_for_spark_and_duckdb(
@@ -204,7 +210,7 @@ def test_a_compacted_archive_has_one_file_per_hour_for_spark_and_duckdb(
         for kind in ("readable", "unreadable")
         for hour in ("16", "17")
     ]
-    assert archive.files(archive.landing) == []
+    assert archive.landed_files() == []
     assert read_by_duckdb(archive, "readable") == readable
     assert (
         read_by_spark(archive.spark.read.parquet(f"{archive.compacted}/kind=readable")) == readable
@@ -249,12 +255,19 @@ class Landing:
         self.log.mkdir(parents=True)
 
     def write(self, number: int, written_s: int) -> Path:
-        """Write the data file of a batch."""
+        """Write the data file of a batch, and its checksum as Hadoop names it."""
         file = self.folder / f"kind=readable/date=2026-11-18/hour=16/part-{number}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.table({"offset": [number]}), file)
-        os.utime(file, (written_s, written_s))
+        checksum = file.with_name(f".part-{number}.parquet.crc")
+        checksum.write_bytes(b"crc")
+        for written in (file, checksum):
+            os.utime(written, (written_s, written_s))
         return file
+
+    def files(self) -> list[str]:
+        """Return the names of all files but the log's, hidden ones too."""
+        return sorted(file.name for file in self.folder.glob("kind=*/**/*") if file.is_file())
 
     def log_as(self, name: str, file: Path, written_s: int) -> None:
         """Write an entry of the sink's log under a name."""
@@ -345,6 +358,27 @@ def test_a_damaged_compacted_file_is_named(tmp_path: Path, damage: str) -> None:
     ):
         list(compact(tmp_path))
     assert small.exists()
+
+
+def test_a_compaction_removes_the_checksums_with_the_files(tmp_path: Path) -> None:
+    landing = Landing(tmp_path)
+    landing.write(0, 90)  # of a killed batch: the log does not list it
+    landing.log_as("1", landing.write(1, 100), 110)
+    landing.write(2, 120)  # of a running batch
+    list(compact(tmp_path))
+    assert landing.files() == [".part-2.parquet.crc", "part-2.parquet"]
+
+
+def test_checksums_that_an_earlier_version_left_are_removed(tmp_path: Path) -> None:
+    landing = Landing(tmp_path)
+    small = landing.write(1, 100)
+    landing.log_as("1", small, 110)
+    list(compact(tmp_path))
+    landing.write(1, 100)
+    small.unlink()
+    assert landing.files() == [".part-1.parquet.crc"]
+    list(compact(tmp_path))
+    assert landing.files() == []
 
 
 def test_an_interval_of_no_length_is_refused(tmp_path: Path) -> None:
