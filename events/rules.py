@@ -19,7 +19,7 @@ from events.catalog import (
     WEAK_SIGNAL,
 )
 from events.cli import UserFacingError
-from events.constants import CONSECUTIVE_READINGS, SILENT_AFTER
+from events.constants import CONSECUTIVE_READINGS, DEFAULT_THRESHOLD_C, SILENT_AFTER
 from events.records import InventoryRack, Severity
 from events.yaml_files import line_of, read_yaml
 
@@ -182,11 +182,11 @@ def _problems(
         for device_type in rule.device_types:
             if device_type not in device_types:
                 yield at, "device_types", f"the inventory has no device type {device_type!r}"
-        own = [(rack.rack_id, rack.device_type) for rack in inventory]
         own = [
             rack
-            for rack in own
-            if rule.is_for(*rack) and not any(one.is_for(*rack) for one in earlier)
+            for rack in inventory
+            if rule.is_for(rack.rack_id, rack.device_type)
+            and not any(one.is_for(rack.rack_id, rack.device_type) for one in earlier)
         ]
         if not own and not rule.is_for_all:
             yield (
@@ -194,22 +194,27 @@ def _problems(
                 "rule",
                 f"each of its racks has an earlier {rule.name}, so this one never applies",
             )
-        yield from ((at, key, problem) for key, problem in _contradictions(rule, inventory))
+        yield from ((at, key, problem) for key, problem in _contradictions(rule, own))
 
 
-def _contradictions(rule: AnyRule, inventory: Sequence[InventoryRack]) -> Iterator[tuple[str, str]]:
+def _contradictions(rule: AnyRule, own: Sequence[InventoryRack]) -> Iterator[tuple[str, str]]:
+    """Yield the options that contradict others or the racks to which the rule applies."""
     match rule:
         case WeakSignal(below=below, clear_at=clear_at) if clear_at < below:
             yield "clear_at", f"{clear_at:g} is less than below {below:g}"
         case SiteOutage() if not rule.is_for_all:
             yield "rule", "a site-outage concerns sites: it cannot name racks or device types"
         case Overheating(clear_below_c=clear) if clear is not None:
-            for threshold in _thresholds(rule, inventory):
+            for threshold, whose in _thresholds(rule, own):
                 if clear > threshold:
-                    yield "clear_below_c", f"{clear:g} is above a threshold, {threshold:g}"
+                    yield "clear_below_c", f"{clear:g} is above {whose}, {threshold:g}"
 
 
-def _thresholds(rule: Overheating, inventory: Sequence[InventoryRack]) -> list[float]:
+def _thresholds(rule: Overheating, own: Sequence[InventoryRack]) -> Iterator[tuple[float, str]]:
+    """Yield each threshold that the rule has for a rack, and whose it is, in words."""
     if rule.threshold_c is not None:
-        return [rule.threshold_c]
-    return [rack.threshold_c for rack in inventory if rule.is_for(rack.rack_id, rack.device_type)]
+        yield rule.threshold_c, "a threshold"
+        return
+    yield from ((rack.threshold_c, "a threshold") for rack in own)
+    if rule.is_for_all:
+        yield DEFAULT_THRESHOLD_C, "the threshold of racks outside the inventory"

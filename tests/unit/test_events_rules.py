@@ -1,12 +1,14 @@
 """A rules file is checked, a wrong line is named, and a rack has the first rule for it."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from events.cli import UserFacingError
 from events.constants import DEFAULT_THRESHOLD_C
+from events.records import InventoryRack
 from events.rules import (
     RULE_TYPES,
     LostSignal,
@@ -25,10 +27,10 @@ INVENTORY = [
 ]
 
 
-def rules_of(tmp_path: Path, text: str) -> Rules:
+def rules_of(tmp_path: Path, text: str, inventory: Sequence[InventoryRack] = INVENTORY) -> Rules:
     path = tmp_path / "rules.yaml"
     path.write_text(text, encoding="utf-8")
-    return read_rules(path, INVENTORY)
+    return read_rules(path, inventory)
 
 
 def test_the_example_in_the_documentation_is_valid(tmp_path: Path) -> None:
@@ -214,6 +216,10 @@ WRONG = [
 RIGHT = [
     f"{OVERHEATING}  clear_below_c: 80\n",
     f"{OVERHEATING}  clear_below_c: 85\n  racks: [rack-0001]\n",
+    f"{OVERHEATING}  racks: [rack-0002]\n"
+    "- {rule: rack-overheating, racks: [rack-0001, rack-0002], clear_below_c: 85}\n",
+    f"{OVERHEATING}  racks: [rack-0002]\n- {{rule: rack-overheating, clear_below_c: 85}}\n",
+    f"{OVERHEATING}  threshold_c: 120\n  clear_below_c: 110\n",
     "rules:\n- rule: weak-signal\n  below: 0.3\n  clear_at: 0.3\n",
     "rules:\n- rule: weak-signal\n  racks: [rack-0001]\n- rule: weak-signal\n",
     "rules:\n- rule: weak-signal\n- rule: silent-sensor\n",
@@ -242,6 +248,17 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path) -> None:
 
 def test_what_only_looks_like_a_contradiction_is_accepted(tmp_path: Path) -> None:
     assert {text: problem for text in RIGHT if (problem := problem_of(tmp_path, text))} == {}
+
+
+def test_a_rule_for_all_also_clears_racks_outside_the_inventory(tmp_path: Path) -> None:
+    hot = [rack("rack-0001", threshold_c=120.0)]
+    text = f"{OVERHEATING}  clear_below_c: 110\n"
+    with pytest.raises(
+        UserFacingError,
+        match=r"line 3 of .*: 110 is above the threshold of racks outside the inventory, 100\.$",
+    ):
+        rules_of(tmp_path, text, hot)
+    assert rules_of(tmp_path, f"{text}  racks: [rack-0001]\n", hot).rules
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
