@@ -28,7 +28,7 @@ def read_yaml(
             f"{called} {path} cannot be read ({reason}): check {option}."
         ) from None
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_UniqueKeysLoader)
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:  # the latter of a date that does not exist
         mark = getattr(error, "problem_mark", None)
@@ -43,6 +43,27 @@ def read_yaml(
         named = f" ({key})" if key else ""
         line = line_of(root, key, problem)
         raise UserFacingError(f"line {line} of {called} {path}{named}: {problem}.") from None
+
+
+class _UniqueKeysLoader(yaml.SafeLoader):
+    """Refuse a key that a mapping has twice, as YAML does; PyYAML drops the first.
+
+    It checks nodes, before merges (`<<`): a mapping may override a key of one that it merges.
+    """
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # its type stub is wrong
+        node = super().compose_mapping_node(anchor)
+        seen: dict[tuple[str, str], yaml.Node] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                first = seen.setdefault((key.tag, key.value), key)
+                if first is not key:
+                    raise yaml.MarkedYAMLError(
+                        problem=f"the key {key.value!r} is given twice, first in line "
+                        f"{first.start_mark.line + 1}",
+                        problem_mark=key.start_mark,
+                    )
+        return node
 
 
 def split_error(error: msgspec.ValidationError) -> tuple[str, str]:
