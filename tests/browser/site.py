@@ -34,6 +34,8 @@ HOSTILE_RACKS = (
     "a|b\"'&amp; ",
     "rack\u200b-0001",
 )
+HANGS_AFTER_MS = 120_000
+"""How long the page may take to open beside other tests: a second on an idle machine."""
 FAILED_REQUEST = "Failed to load resource"
 """What the browser itself logs of an answer such as 503, whatever the page does about it."""
 
@@ -124,6 +126,7 @@ class Site:
 def opened(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
     """Open a dashboard's page in a context of its own; fail if it logs an error."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+    context.set_default_timeout(HANGS_AFTER_MS)
     problems: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
