@@ -1,5 +1,6 @@
 """A missed promise fails a test, except on an overloaded machine, where it is reported."""
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +56,18 @@ def test_a_slow_machine_may_take_longer_in_proportion_but_not_for_a_share() -> N
         promises.judge("first alert", 91.0, 30.0)
     with pytest.raises(pytest.fail.Exception, match=r"^cost: 2\.1 % instead of 2 %$"):
         promises.judge("cost", 2.1, 2.0, margin=1, unit="%")
+
+
+@pytest.mark.parametrize(("machine", "fails"), [(1.0, True), (0.9, False)])
+def test_what_never_came_fails_on_a_fast_machine_only(machine: float, fails: bool) -> None:
+    properties: dict[str, object] = {}
+    promises = Promises(properties.__setitem__, lambda: 1.0, lambda: machine)
+    if fails:
+        with pytest.raises(pytest.fail.Exception, match="inf s instead of 4 s"):
+            promises.judge("delay", math.inf, 4.0)
+    else:
+        promises.judge("delay", math.inf, 4.0)
+    assert (NOT_JUDGED in properties) != fails
 
 
 def test_the_speed_is_that_of_the_fastest_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
