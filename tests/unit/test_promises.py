@@ -50,8 +50,12 @@ def test_a_machine_that_was_faster_before_is_not_free(monkeypatch: pytest.Monkey
 
 
 def test_a_slow_machine_may_take_longer_in_proportion_but_not_for_a_share() -> None:
-    promises = Promises(lambda *_: None, lambda: 1.0, lambda: 0.5)
+    properties: dict[str, object] = {}
+    promises = Promises(properties.__setitem__, lambda: 1.0, lambda: 0.5)
+    promises.judge("first alert", 44.0, 30.0)
+    assert NOT_JUDGED not in properties
     promises.judge("first alert", 89.0, 30.0)
+    assert "on a machine of 50% of the usual speed" in str(properties[NOT_JUDGED])
     with pytest.raises(pytest.fail.Exception, match=r"instead of 30 s, on a machine of 50%"):
         promises.judge("first alert", 91.0, 30.0)
     with pytest.raises(pytest.fail.Exception, match=r"^cost: 2\.1 % instead of 2 %$"):
