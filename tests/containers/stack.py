@@ -251,7 +251,7 @@ class Stack:
         return done.returncode, done.stdout + done.stderr
 
     def await_alerts(
-        self, enough: Callable[[list[Row]], object], timeout_s: float, every_s: float = 2
+        self, enough: Callable[[list[Row]], object], timeout_s: float, every_s: float = 4
     ) -> list[Row]:
         """Wait until enough alerts have been logged."""
         return eventually(self.alerts, enough, timeout_s=timeout_s, every_s=every_s)
