@@ -53,9 +53,9 @@ def rack_temperatures(readings: DataFrame, window: str, slide: str, watermark: s
 
 
 def _temperatures(summaries: DataFrame, window: str, slide: str, watermark: str) -> DataFrame:
-    scoped = summaries.withWatermark("event_time", watermark).withColumn(
-        "scope", F.explode(F.array(F.lit(FLEET_SCOPE), "rack_id"))
-    )
+    # A rack may be named like the fleet; its readings count once there.
+    scopes = F.array_distinct(F.array(F.lit(FLEET_SCOPE), "rack_id"))
+    scoped = summaries.withWatermark("event_time", watermark).withColumn("scope", F.explode(scopes))
     grouped = scoped.groupBy("scope", F.window("event_time", window, slide).alias("window")).agg(
         F.sum("event_count").alias("reading_count"),
         (F.sum("total") / F.sum("event_count")).alias("temperature_c_avg"),

@@ -174,6 +174,12 @@ def test_a_reading_sent_twice_counts_twice(spark: SparkSession) -> None:
     assert counts == {("fleet", 3, 100.0), ("rack1", 3, 100.0)}
 
 
+def test_the_readings_of_a_rack_named_like_the_fleet_count_once(spark: SparkSession) -> None:
+    both = readings(spark, [("fleet", "08:01:00", 90.0), ("rack1", "08:01:00", 100.0)])
+    counts = {(row["scope"], row["reading_count"]) for row in windows(both).collect()}
+    assert counts == {("fleet", 2), ("rack1", 1)}
+
+
 def test_a_record_has_the_key_and_the_fields_of_the_contract(
     spark: SparkSession,
 ) -> None:

@@ -47,6 +47,12 @@ def test_a_row_counts_records_with_their_copies_and_keeps_the_extremes() -> None
     }
 
 
+def test_the_readings_of_a_rack_named_like_the_fleet_count_once() -> None:
+    named = reading(1, 99.5, "fleet", event_time="2017-06-02T08:01:01.000Z")
+    row, _ = temperature_windows([named])
+    assert (row["scope"], row["reading_count"]) == ("fleet", 1)
+
+
 def test_a_window_includes_its_start_and_excludes_its_end() -> None:
     start, just_before = to_ms("2017-06-02T08:05:00.000Z"), to_ms("2017-06-02T08:04:59.999Z")
     assert window_starts(start) == [

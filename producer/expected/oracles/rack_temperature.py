@@ -17,8 +17,8 @@ def temperature_windows(readings: Iterable[RackReading]) -> list[dict[str, Any]]
     temperatures: dict[tuple[str, int], list[float]] = defaultdict(list)
     for reading in readings:
         for start_ms in window_starts(to_ms(reading.event_time)):
-            temperatures[FLEET_SCOPE, start_ms].append(reading.temperature_c)
-            temperatures[reading.rack_id, start_ms].append(reading.temperature_c)
+            for scope in {FLEET_SCOPE, reading.rack_id}:
+                temperatures[scope, start_ms].append(reading.temperature_c)
     return [
         {
             "scope": scope,
