@@ -5,9 +5,9 @@ knows of no batch before, and waits for a record (`MicroBatchExecution.construct
 everything is silent no timer would fire, and silence is what these rules are about.
 """
 
-from typing import Any
-
 from pyspark.sql import SparkSession
+
+from spark_jobs.runtime.hadoop import file_system
 
 
 def repeat_last_batch(spark: SparkSession, checkpoint: str) -> None:
@@ -16,13 +16,9 @@ def repeat_last_batch(spark: SparkSession, checkpoint: str) -> None:
     The commit of that batch is removed, as if the query had been killed just before it. Spark gives
     the batch the same records and the same time again, so its outputs have the same ids.
     """
-    jvm: Any = spark._jvm
-    hadoop = jvm.org.apache.hadoop.fs
-    root = hadoop.Path(checkpoint)
-    files = root.getFileSystem(spark._jsc.hadoopConfiguration())
 
     def last(log: str) -> int | None:
-        folder = hadoop.Path(root, log)
+        files, folder = file_system(spark, f"{checkpoint}/{log}")
         found = files.listStatus(folder) if files.exists(folder) else ()
         names = (each.getPath().getName() for each in found)
         return max((int(name) for name in names if name.isdigit()), default=None)
@@ -30,4 +26,5 @@ def repeat_last_batch(spark: SparkSession, checkpoint: str) -> None:
     committed = last("commits")
     # A batch that was begun and not ended is repeated anyway.
     if committed is not None and committed == last("offsets"):
-        files.delete(hadoop.Path(root, f"commits/{committed}"), False)
+        files, commit = file_system(spark, f"{checkpoint}/commits/{committed}")
+        files.delete(commit, False)

@@ -1,10 +1,9 @@
 """Refuse a new checkpoint over files of another one, where only Spark can look: behind a URL."""
 
-from typing import Any
-
 from pyspark.sql import SparkSession
 
 from spark_jobs.runtime.checkpoints import FILE_SINK_LOG, in_object_store, written_with_another
+from spark_jobs.runtime.hadoop import file_system
 
 
 def check_output_folder(spark: SparkSession, checkpoint: str, output_folder: str) -> None:
@@ -21,6 +20,5 @@ def check_output_folder(spark: SparkSession, checkpoint: str, output_folder: str
 
 
 def _exists(spark: SparkSession, location: str) -> bool:
-    jvm: Any = spark._jvm
-    path = jvm.org.apache.hadoop.fs.Path(location)
-    return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))
+    files, path = file_system(spark, location)
+    return bool(files.exists(path))
