@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.support import ROOT, eventually, kill
+from tests.unit.test_kubernetes import PODS
 
 SCRIPT = ROOT / "deploy" / "spark" / "with_compaction.sh"
 FAILURES, COMPACTIONS = 12, 14
@@ -93,15 +94,25 @@ def test_the_compaction_waits_for_the_archive_and_is_made_again_whether_or_not_i
     ]
 
 
-@pytest.mark.parametrize("service", ["micro-batch", "cluster-micro-batch"])
+def health_checks() -> dict[str, str]:
+    """Return the shell command that checks each container which the script starts."""
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    checks = {}
+    for service in ("micro-batch", "cluster-micro-batch"):
+        kind, checks[service] = compose["services"][service]["healthcheck"]["test"]
+        assert kind == "CMD-SHELL"
+    (container,) = PODS["jobs/Deployment/micro-batch"]["containers"]
+    *shell, checks["on Kubernetes"] = container["readinessProbe"]["exec"]["command"]
+    assert shell == ["sh", "-c"]
+    return checks
+
+
+@pytest.mark.parametrize("check", health_checks().values(), ids=health_checks())
 @pytest.mark.parametrize("driver_status", [0, 1])
 @pytest.mark.parametrize("failed", ["", "Compactions that have failed in a row: 2."])
 def test_the_container_is_unhealthy_while_the_driver_is_or_compactions_have_failed(
-    tmp_path: Path, service: str, driver_status: int, failed: str
+    tmp_path: Path, check: str, driver_status: int, failed: str
 ) -> None:
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
-    kind, check = compose["services"][service]["healthcheck"]["test"]
-    assert kind == "CMD-SHELL"
     assert "/tmp/compaction-failed" in check
     if failed:
         (tmp_path / "compaction-failed").write_text(failed, encoding="utf-8")
