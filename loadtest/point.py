@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.server import RunningBroker
+from events.catalog import JobName
 from events.cli import UserFacingError
 from events.times import now_ms, to_text
 from events.topics import DEAD_LETTERS, Topic
@@ -198,10 +199,8 @@ class PointRun:
     def _await_jobs(self, log: str) -> None:
         """Wait until the jobs, `dead_letters` last, or the engine report that they run."""
         settings = self._settings
-        started = [
-            f"{name} ({settings.trigger})"
-            for name in (*settings.jobs, *(["dead_letters"] if settings.reports else []))
-        ]
+        reporting: tuple[JobName, ...] = ("dead_letters",) if settings.reports else ()
+        started = [f"{name} ({settings.trigger})" for name in (*settings.jobs, *reporting)]
         self._programs.wait_for_output(log, started if settings.engine == "spark" else ["running"])
 
     def _run_until_killed(self, sampler: Sampler) -> int:

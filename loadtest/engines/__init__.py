@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from events import settings
+from events.catalog import JobName
 from events.cli import UserFacingError
 from jars.java import java
 
@@ -27,7 +28,7 @@ class JavaEngine:
 
     module: str
     jar: str
-    jobs: tuple[str, ...]
+    jobs: tuple[JobName, ...]
     """The jobs that it has, by the names of the Spark jobs."""
     options: tuple[str, ...] = ()
     """Options of its own that a plan may give."""
