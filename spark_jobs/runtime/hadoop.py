@@ -1,4 +1,4 @@
-"""Reach files through Hadoop, as Spark does: paths of this machine and URLs alike."""
+"""Find files through Hadoop, as Spark does: paths of this machine and URLs alike."""
 
 from typing import Any
 
