@@ -134,7 +134,7 @@ class CapacityBounds(Struct, kw_only=True, forbid_unknown_fields=True, frozen=Tr
     precision: Annotated[float, Meta(ge=0.01, le=1)] = 0.1
     """The search ends when the sustained and the failed rate differ by less than this share."""
     lag_growth: Annotated[float, Meta(gt=0)] = 0.01
-    """The lag may grow by this share of the rate."""
+    """The lag may grow by this share of the rate; 1 and more allows any growth."""
     late_per_s: Annotated[float, Meta(ge=0)] = 100.0
     """This many records a second may be dropped as late."""
 

@@ -100,6 +100,8 @@ GOOD = PointResult(
 def test_a_rate_exactly_at_its_bounds_is_sustained() -> None:
     assert violations(GOOD, BOUNDS) == []
     assert violations(replace(GOOD, late_per_s=None), BOUNDS) == []
+    any_growth = replace(BOUNDS, lag_growth=1)
+    assert violations(replace(GOOD, lag_slope=None), any_growth) == []
 
 
 VIOLATIONS: list[tuple[dict[str, object], str]] = [
