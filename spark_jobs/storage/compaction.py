@@ -10,6 +10,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -125,10 +126,8 @@ def _compact_topic(landing: Path, log: Path, target: Path) -> Compacted:
 def _contained_files(file: Path) -> list[str]:
     if not file.exists():
         return []
-    try:
+    with _named(file):
         footer = pq.read_metadata(file).metadata or {}
-    except (OSError, ValueError) as error:  # Arrow raises either one for a damaged footer
-        raise UserFacingError(f"{file} cannot be read: {str(error).strip()}") from None
     if _CONTAINED_FILES not in footer:
         raise UserFacingError(f"{file} cannot be read: its footer names no small files")
     names: list[str] = json.loads(footer[_CONTAINED_FILES])
@@ -157,16 +156,23 @@ def _merge(file: Path, contained: list[str], parts: list[Path], names: list[str]
 
 
 def _schema(file: Path) -> pa.Schema:
-    try:
+    with _named(file):
         return pq.read_schema(file).remove_metadata()
-    except pa.ArrowInvalid as error:
-        raise UserFacingError(f"{file} is damaged: {error}") from None
 
 
 def _batches(sources: Iterable[Path]) -> Iterator[pa.RecordBatch]:
     for source in sources:
-        with pq.ParquetFile(source) as parquet:
+        with _named(source), pq.ParquetFile(source) as parquet:
             yield from parquet.iter_batches(batch_size=100_000)
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Name the file in the error if it is damaged, for which Arrow has several errors."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UserFacingError(f"{file} cannot be read: {str(error).strip()}") from None
 
 
 def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
