@@ -28,6 +28,8 @@ FUTURE_TOLERANCE = timedelta(minutes=5)
 
 DEFAULT_THRESHOLD_C = 100.0
 """The overheating threshold of a rack that the inventory does not name."""
+DEFAULT_SEVERITY = "error"
+"""That of a `WARNING` for which neither its rule nor the inventory names one."""
 CONSECUTIVE_READINGS = 3
 """How many consecutive readings at or above the threshold are an overheating."""
 SILENT_AFTER = timedelta(seconds=30)

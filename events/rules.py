@@ -19,7 +19,12 @@ from events.catalog import (
     WEAK_SIGNAL,
 )
 from events.cli import UserFacingError
-from events.constants import CONSECUTIVE_READINGS, DEFAULT_THRESHOLD_C, SILENT_AFTER
+from events.constants import (
+    CONSECUTIVE_READINGS,
+    DEFAULT_SEVERITY,
+    DEFAULT_THRESHOLD_C,
+    SILENT_AFTER,
+)
 from events.records import InventoryRack, Severity
 from events.yaml_files import line_of, read_yaml
 
@@ -50,7 +55,7 @@ class AnyRule(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True, tag
 
     def severity_of(self, rack: InventoryRack | None) -> str:
         """Return the severity of a `WARNING` for a rack, None for one outside the inventory."""
-        return self.severity or (rack and rack.severity) or "error"
+        return self.severity or (rack and rack.severity) or DEFAULT_SEVERITY
 
     def is_for(self, rack_id: str, device_type: str | None) -> bool:
         """Tell whether the rule applies to a rack."""

@@ -6,7 +6,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from events.constants import CONSECUTIVE_READINGS, DEFAULT_THRESHOLD_C
+from events.constants import CONSECUTIVE_READINGS, DEFAULT_SEVERITY, DEFAULT_THRESHOLD_C
 from events.records import InventoryRack
 from events.rules import READING_HISTORY_SIZE, Overheating, Rules
 
@@ -19,7 +19,7 @@ class Limits(Struct, frozen=True):
 
     threshold_c: float = DEFAULT_THRESHOLD_C
     count: int = CONSECUTIVE_READINGS
-    severity: str = "error"
+    severity: str = DEFAULT_SEVERITY
     clear_below_c: float | None = None
     within_us: int | None = None
     rising: int | None = None
@@ -47,7 +47,7 @@ class FleetLimits:
 
 def fleet_limits(inventory: Iterable[InventoryRack], rules: Rules) -> FleetLimits:
     """Return the limits of the inventory's racks, and as the default those of any other rack."""
-    default = _limits(rules.for_rack(Overheating, ""), None, "error")
+    default = _limits(rules.for_rack(Overheating, ""), None, None)
     by_rack = {}
     for rack in inventory:
         rule = rules.for_rack(Overheating, rack.rack_id, rack.device_type)
@@ -63,7 +63,7 @@ def _limits(rule: Overheating, threshold_c: float | None, severity: str | None) 
     return Limits(
         threshold_c=DEFAULT_THRESHOLD_C if own is None else own,
         count=rule.count,
-        severity=rule.severity or severity or "error",
+        severity=rule.severity or severity or DEFAULT_SEVERITY,
         clear_below_c=rule.clear_below_c,
         within_us=_to_micros(rule.within_s),
         rising=rule.rising,
