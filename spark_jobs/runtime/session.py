@@ -61,11 +61,12 @@ CONFIG = {
     # Each commit uploads changes instead of whole files.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Each version of state is named after the task that wrote it. With numbers alone, a task that
-    # was given up but still runs could overwrite the state of its successor.
+    # was given up but still runs could overwrite the state of its successor. A checkpoint does not
+    # store this format, so it must not change.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     # One store with column families instead of four for each partition of a join; expired rows are
-    # found by time instead of by reading all rows. RocksDB only; the default is 2. Both formats are
-    # fixed at a checkpoint's first start.
+    # found by time instead of by reading all rows. RocksDB only; the default is 2. A checkpoint
+    # keeps the format of its first start.
     "spark.sql.streaming.join.stateFormatVersion": "4",
     # The default manager does not use LOCAL_FILES, but starts chmod and stat for each file.
     CHECKPOINT_FILES: f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
