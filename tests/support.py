@@ -227,9 +227,11 @@ def kill(process: "subprocess.Popen[bytes]", with_signal: signal.Signals = signa
 
 
 def run(
-    *arguments: str | Path, env: Mapping[str, str] | None = None, timeout_s: float = 120
+    *arguments: str | Path,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = SPARK_STARTS_WITHIN_S,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `python -m …` to its end and return its exit status and output."""
+    """Run `python -m …` to its end and return its exit status and output; it may start Spark."""
     return subprocess.run(
         [sys.executable, "-m", *map(str, arguments)],
         cwd=ROOT,
