@@ -30,7 +30,6 @@ pytestmark = [
     pytest.mark.full,
     pytest.mark.alone,
     pytest.mark.timeout(3000 if EACH_VERDICT else 1500),
-    pytest.mark.profiles(also="" if EACH_VERDICT else "tests/containers/short_stack.yml"),
 ]
 
 PROMISED_FIRST_ALERT_S = 90.0
