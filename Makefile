@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup packages demo test test-rest test-all lessons lint docs screenshots format lock \
 	broker broker-down status load bench up up-cluster up-brokers verdict monitoring failover \
-	test-stack test-forms down logs clean clean-runs
+	test-stack test-forms promises down logs clean clean-runs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test-rest: setup ## Run the tests that the quick tier leaves out
 
 test-all: export HYPOTHESIS_PROFILE = full
 test-all: test test-rest ## Run every test that this machine can run, each once
+
+promises: setup ## Measure the times that the docs promise; fails where one is missed
+	$(PY) -m pytest --promises
 
 lessons: setup ## Run all lessons of Structured Streaming, and compare what they print
 	$(PY) -m lessons run --all

@@ -16,7 +16,7 @@ from broker.topics import create_topics
 from demo.environment import ignore_personal_settings
 from events.settings import Settings
 from jars.java import QUICK_JAVA
-from tests.promises import Promises, not_judged
+from tests.promises import Promises, measured
 from tests.support import FULL_EXAMPLES, Kafka
 
 ignore_personal_settings()
@@ -54,14 +54,27 @@ LONG_FILES = (
 """The files that take minutes, the longest first; every second one waits more than it computes."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that makes a run of the tests a benchmark of the promised times."""
+    parser.addoption(
+        "--promises",
+        action="store_true",
+        help="run only the tests that measure promised times, and fail for each missed one",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the long files, so that all processes end at about the same time."""
+    if config.getoption("promises"):
+        others = [item for item in items if "promises" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
     order = {name: place for place, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name in the last lines each test that was not run, and each promise not judged, with why."""
+    """Name in the last lines each test that was not run, and each measured time."""
     not_run = defaultdict[str, list[str]](list)
     for report in terminalreporter.stats.get("skipped", []):
         not_run[report.longrepr[2].removeprefix("Skipped: ")].append(report.nodeid)
@@ -70,16 +83,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name in names:
             terminalreporter.line(name)
     stats = terminalreporter.stats
-    if lines := not_judged([*stats.get("passed", []), *stats.get("failed", [])]):
-        terminalreporter.section("NOT JUDGED: promised times", yellow=True)
+    if lines := measured([*stats.get("passed", []), *stats.get("failed", [])]):
+        terminalreporter.section("MEASURED: promised times")
         for line in lines:
             terminalreporter.line(line)
 
 
 @pytest.fixture
-def promises(record_property: Callable[[str, object], None]) -> Promises:
-    """Return the judge of this test's promises."""
-    return Promises(record_property)
+def promises(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> Iterator[Promises]:
+    """Give what compares this test's times, and fail the test for those that are judged missed."""
+    compared = Promises(record_property, benchmark=request.config.getoption("promises"))
+    yield compared
+    if compared.failed:
+        pytest.fail("; ".join(compared.failed))
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ from tests.demo import (
     running_demo,
     table_of,
 )
-from tests.promises import Promises, free_share
+from tests.promises import Promises
 from tests.readme import as_on_a_terminal, not_printed
 from tests.support import Kafka, eventually, run
 
@@ -88,15 +88,13 @@ class PlayedDemo:
     every_rule_s: float
     page: Mapping[str, Any] | None
     """None where Chromium is not installed."""
-    free_before: float
-    """How fast the machine computed before it began, 1 at its fastest."""
     home: Path
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlayedDemo]:
     """Play the demo's own scenario once, beside a page that is open from its start to its end."""
-    free_before, chromium = free_share(), shutil.which("chromium")
+    chromium = shutil.which("chromium")
     options = (f"--duration={DURATION_S}", f"--port={free_port()}")
     began = time.monotonic()
     with (
@@ -112,7 +110,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlayedDemo]:
         shown = page.evaluate(READ_PAGE) if page else None
         survivors = len(running.survivors())
         text, home = running.text(), running.home
-        yield PlayedDemo(text, status, survivors, every_rule_s, shown, free_before, home)
+        yield PlayedDemo(text, status, survivors, every_rule_s, shown, home)
 
 
 def address_of(running: RunningDemo) -> str:
@@ -139,7 +137,7 @@ def is_served(address: str) -> bool:
 
 
 def test_the_demos_own_scenario_proves_every_rule_and_every_job(
-    played: PlayedDemo, record_property: Any
+    played: PlayedDemo, promises: Promises
 ) -> None:
     text = played.text
     assert played.status == 0, text
@@ -152,11 +150,10 @@ def test_the_demos_own_scenario_proves_every_rule_and_every_job(
     assert states == RULES_IN_BOTH_STATES
     assert not_printed([*text.splitlines(), *map(as_on_a_terminal, alerts_in(text))]) == []
 
-    promises = Promises(record_property, lambda: min(played.free_before, free_share()))
-    promises.judge("first alert of make demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
-    promises.judge("every rule of make demo", played.every_rule_s, EVERY_RULE_WITHIN_S)
+    promises.compare("first alert of make demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
+    promises.compare("every rule of make demo", played.every_rule_s, EVERY_RULE_WITHIN_S)
     delay_s = longest_delays(text)[WEAK_SIGNAL]
-    promises.judge("delay of weak-signal in make demo", delay_s, WEAK_SIGNAL_WITHIN_S)
+    promises.compare("delay of weak-signal in make demo", delay_s, WEAK_SIGNAL_WITHIN_S)
 
 
 def test_the_page_shows_the_figures_of_the_truth(played: PlayedDemo, chromium_path: str) -> None:

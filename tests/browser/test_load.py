@@ -69,20 +69,19 @@ def test_a_thousand_racks_cost_little_per_frame_and_the_heap_does_not_grow(
         f"heap {began_mb:.1f} MB, after {SECONDS:g} s {ended_mb:.1f} MB"
     )
     assert len(costs) > 2 * TRACED_S, "the page was drawn"
-    promises.judge("95th percentile of a frame", p95, MOST_PER_FRAME_MS, margin=1, unit="ms")
+    promises.compare("95th percentile of a frame", p95, MOST_PER_FRAME_MS, "ms")
     assert ended_mb <= (1 + MOST_GROWTH) * began_mb
 
 
 @contextmanager
 def keeping(rate: float, kafka: Kafka, promises: Promises) -> Iterator[None]:
-    """Judge whether the replay keeps its rate while the context lasts."""
+    """Note whether the replay keeps its rate while the context lasts."""
     began, readings = time.monotonic(), readings_in(kafka)
     yield
     took_s = time.monotonic() - began
     sent = readings_in(kafka) - readings
-    promises.judge(
-        f"replay of {sent} readings", took_s, sent / rate, margin=1 / LEAST_SHARE_OF_RATE
-    )
+    at_most_s = sent / rate / LEAST_SHARE_OF_RATE
+    promises.compare(f"replay of {sent} readings", took_s, at_most_s)
 
 
 def wait(seconds: float) -> None:

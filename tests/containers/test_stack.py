@@ -224,8 +224,8 @@ def test_everything_comes_out_right_despite_kills_and_after_a_restart(
     if EACH_VERDICT:
         stack.up()
         assert_each_stop_is_visible(stack)
-    # A promise that is missed is excused by an overloaded machine, but not by the containers' load.
+    # A missed promise is excused by an overloaded machine, but not by the containers' load.
     stack.command("down", "--timeout", "3")
     if EACH_VERDICT:
-        promises.judge("every rule of the containers", every_rule_s, PROMISED_EVERY_RULE_S)
-    promises.judge("first alert of the containers", first_alert_s, PROMISED_FIRST_ALERT_S)
+        promises.compare("every rule of the containers", every_rule_s, PROMISED_EVERY_RULE_S)
+    promises.compare("first alert of the containers", first_alert_s, PROMISED_FIRST_ALERT_S)

@@ -45,7 +45,7 @@ DELAYS_WITHIN_S = {WEAK_SIGNAL: 1.0, LOST_SIGNAL: 5.0, SILENT_SENSOR: 4.0, SITE_
 """From the moment when a rule can decide, for alerts due after its job's first batch.
 
 The bounds of docs/operations.md ("Delays of alerts") for the demo's interval; `test_silence_delay`
-judges 2 s for `silent_sensor` alone.
+measures 2 s for `silent_sensor` alone.
 """
 
 
@@ -100,8 +100,8 @@ def test_every_rule_gives_the_expected_alerts_until_ctrl_c(
     assert evidence == {2}
     assert {alert["severity"] for alert in warnings if alert["rule"] == SITE_OUTAGE} == {"critical"}
     assert ready_jobs(running.home) == {"lost_signal", "silent_sensor", "site_outage"}
-    promises.judge("first alert of the demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
+    promises.compare("first alert of the demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
     delays = longest_delays(text)
     for rule, promised_s in DELAYS_WITHIN_S.items():
         # No delay: all alerts were due before the first batch of the rule's job.
-        promises.judge(f"delay of {rule}", delays.get(rule, math.inf), promised_s)
+        promises.compare(f"delay of {rule}", delays.get(rule, math.inf), promised_s)

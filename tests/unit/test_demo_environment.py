@@ -70,7 +70,7 @@ def test_programs_of_the_tests_see_no_channels_and_no_metrics_port(
     personal_environment: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "tests").mkdir()
-    for name in ("__init__.py", "conftest.py", "calibration.py", "promises.py", "support.py"):
+    for name in ("__init__.py", "calibration.py", "conftest.py", "promises.py", "support.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests")
     (tmp_path / "tests" / "test_it.py").write_text(TEST_THAT_PRINTS_CHANNELS, encoding="utf-8")
     command = ("-m", "pytest", "-s", "-c", str(ROOT / "pyproject.toml"), "--rootdir=.", "tests")
