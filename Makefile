@@ -41,7 +41,7 @@ test-rest: setup ## Run the tests that the quick tier leaves out
 test-all: export HYPOTHESIS_PROFILE = full
 test-all: test test-rest ## Run every test that this machine can run, each once
 
-promises: setup ## Measure the times that the docs promise; fails where one is missed
+promises: setup ## Run the tests that measure promised times; fails where one is missed
 	$(PY) -m pytest --promises
 
 lessons: setup ## Run all lessons of Structured Streaming, and compare what they print

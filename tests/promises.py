@@ -1,4 +1,4 @@
-"""Compare what tests measure with the times that the docs promise.
+"""Compare what tests measure with promised times.
 
 A test run fails above `MARGIN` times a promise on a machine that computes fast enough, and reports
 it as not judged on another. `make promises` is the benchmark: no margin, whatever the machine.
