@@ -53,7 +53,7 @@ def test_the_rates_are_those_of_the_plan_with_dead_letters() -> None:
 
 def test_the_times_of_the_containers_are_those_of_the_last_row_of_their_table() -> None:
     page = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
-    table = page.split("\n### The containers\n")[1].split("\n\n")[1]
+    table = page.split("\n## The containers\n")[1].split("\n\n")[1]
     measured = re.search(r"\| (?:at most )?(\d+) \| (\d+) \|$", table)
     assert measured
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
