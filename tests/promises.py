@@ -4,6 +4,7 @@ A test run fails above `MARGIN` times a promise on a machine that computes fast 
 it as not judged on another. `make promises` is the benchmark: no margin, whatever the machine.
 """
 
+import math
 import os
 import subprocess
 import sys
@@ -64,8 +65,9 @@ class Promises:
         """The promises that the test must fail for."""
 
     def compare(self, name: str, measured: float, promised: float, unit: str = "s") -> None:
-        """Note a measurement, and whether it is at most what is promised."""
-        found = f"{name}: {measured:.1f} {unit} (promised: {promised:g} {unit})"
+        """Note a measurement, infinity if there was none, and whether the promise is kept."""
+        value = "not measured" if math.isinf(measured) else f"{measured:.1f} {unit}"
+        found = f"{name}: {value} (promised: {promised:g} {unit})"
         if measured > promised:
             found += ", missed"
             if measured > MARGIN * promised or self._benchmark:

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,13 @@ def test_a_promise_is_judged_by_its_margin_on_a_fast_machine(
     assert str(found[MEASURED]).removesuffix(" promises' speed") == said
     assert promises.failed == ([said] if fails else [])
     assert speeds == []
+
+
+def test_what_was_not_measured_is_missed() -> None:
+    found: dict[str, object] = {}
+    Promises(found.__setitem__, benchmark=False, calibrate=lambda: 0.3).compare("delay", inf, 4.0)
+    said = str(found[MEASURED])
+    assert said.startswith("delay: not measured (promised: 4 s), missed, not judged")
 
 
 def test_a_calibration_gives_the_speed_of_a_loaded_machine() -> None:
