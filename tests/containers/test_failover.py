@@ -20,7 +20,7 @@ from demo.comparison import Row
 from events.catalog import RACK_OVERHEATING, WEAK_SIGNAL
 from events.times import now_ms, to_ms
 from tests.containers.stack import BROKER, MASTER, THREE_BROKERS, WORKER, Stack
-from tests.support import above, eventually
+from tests.support import above, equal_to, eventually
 
 pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.timeout(1200)]
 
@@ -85,7 +85,8 @@ def test_what_is_killed_under_load_loses_nothing(
     await_alerts_after(stack, now_ms())
     killed_ms = now_ms()
     if WORKER in killed:
-        assert len(stack.applications_on(WORKER)) == len(jobs), "each job loses an executor"
+        # So that each job loses an executor. A master that comes back may replace some.
+        eventually(lambda: len(stack.applications_on(WORKER)), equal_to(len(jobs)), timeout_s=120)
         stack.kill(WORKER)
         await_alerts_after(stack, now_ms())
     if BROKER in killed:
