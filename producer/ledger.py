@@ -174,8 +174,8 @@ class LedgerRun(msgspec.Struct):
 
 
 def has_run(folder: Path, streams: Sequence[str]) -> bool:
-    """Tell whether a ledger has a run of these streams; it may have been killed."""
-    return any(_read_start(file).scenario.streams == tuple(streams) for file in _starts(folder))
+    """Tell whether a ledger has a run of these streams, in any order; it may have been killed."""
+    return any(set(_read_start(file).scenario.streams) == {*streams} for file in _starts(folder))
 
 
 def read_runs(folder: Path) -> list[LedgerRun]:

@@ -14,7 +14,7 @@ from events import cli, settings
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.inventory import write_inventory
 from events.metrics import MetricsPort
-from events.times import to_ms
+from events.times import now_ms, to_ms
 from producer.expected.rack_alerts import DEFAULT_RULES, parse_rule_names
 from producer.faults import FAULT_TYPES
 from producer.ledger import has_run
@@ -157,16 +157,24 @@ def run_command(
         raise cli.UserFacingError("--alerts-of and --rules apply to the truth file: add --truth.")
     if history_hours and ledger is None:
         raise cli.UserFacingError("--history-hours needs --ledger: add it.")
+    if history_hours and first_sequence is not None:
+        raise cli.UserFacingError(
+            "a history and the run after it number their readings by the clock: leave out "
+            "--first-sequence or --history-hours."
+        )
     config = settings.load().with_metrics_port(metrics_port)
-    scenarios = [load_scenario(scenario, _given(options), fault or [])]
-    if history_hours and ledger and not has_run(ledger, scenarios[0].streams):
-        scenarios.insert(0, scenarios[0].history(history_hours))
-    for one in scenarios:
+    live = load_scenario(scenario, _given(options), fault or [])
+    runs = [(live, first_sequence)]
+    if history_hours and ledger and not has_run(ledger, live.streams):
+        history = live.history(history_hours)
+        # A rack's numbers end before those of the live run, which begin with the clock.
+        runs.insert(0, (history, now_ms() - history.readings_of_a_rack))
+    for one, first in runs:
         outcome = run(
             config,
             one,
             start_event_ms=_start(start_time),
-            first_sequence=first_sequence,
+            first_sequence=first,
             linger_ms=linger_ms,
             flush=flush,
             inventory=inventory,

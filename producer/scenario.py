@@ -1,5 +1,6 @@
 """Read scenario files: options and faults of a run, checked, with the wrong line in the error."""
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,11 @@ class Scenario(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     def readings_per_second(self) -> float:
         """A rack's readings per second of event time."""
         return readings_per_second(self.streams, self.paced_rate, self.racks, self.time_scale)
+
+    @property
+    def readings_of_a_rack(self) -> int:
+        """The readings that each rack sends in the run's duration; of some racks it is one less."""
+        return math.ceil(self.readings_per_second * self.time_scale * (self.duration or 0.0))
 
     def history(self, hours: float) -> "Scenario":
         """Return the run that sends the last hours of event time in a minute.

@@ -72,9 +72,13 @@ class StreamSet:
     def _edges(self, plan: StreamPlan) -> Iterator[int]:
         """Yield the plan's first number that is due at or after each edge of the whole schedule."""
         weight, whole = self._kinds[type(plan)], sum(self._kinds.values())
+        count = plan.schedule.count
         for edge in chunk_edges(self.schedule):
-            at_end = edge == self.schedule.count
-            yield (plan.schedule.count or 0) if at_end else -(-edge * weight // whole)
+            if edge == self.schedule.count:
+                yield count or 0
+            else:
+                number = -(-edge * weight // whole)
+                yield number if count is None else min(number, count)
 
 
 def plan_types(names: Sequence[Stream]) -> dict[type[StreamPlan], int]:

@@ -209,4 +209,5 @@ def test_a_ledger_tells_whether_it_has_a_run_of_the_same_streams(tmp_path: Path)
     write_run(tmp_path, T0, killed=True)
     streams = scenario().streams
     assert has_run(tmp_path, streams)
+    assert has_run(tmp_path, streams[::-1])
     assert not has_run(tmp_path, streams[1:] or ("actions",))

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from events.cli import UserFacingError
 from events.settings import Settings
+from events.times import now_ms
+from producer import run_commands
 from producer.faults import Duplicate, Late, Overheating
 from producer.pacing.schedule import make_schedule
-from producer.run import run
+from producer.run import Outcome, run
 from producer.scenario import HISTORY_S, Scenario, load_scenario, parse_fault
 from producer.streams.stream_set import StreamSet, clock_rate
 from tests.builders import T0
@@ -226,6 +229,29 @@ def test_a_history_has_as_many_events_per_hour_as_its_scenario_and_ends_now() ->
     end_ms = now + 1000 * HISTORY_S
     assert end_ms - first == pytest.approx(4 * 3_600_000, rel=0.001)
     assert 0 <= end_ms - last < 1000
+
+
+def test_the_readings_of_a_history_are_numbered_before_those_of_the_live_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firsts: list[int | None] = []
+
+    def note(*_: Any, first_sequence: int | None, **__: Any) -> Outcome:
+        firsts.append(first_sequence)
+        return Outcome({"failed": 0}, "", None)
+
+    monkeypatch.setattr(run_commands, "run", note)
+    options = ["run", f"--ledger={tmp_path}", "--history-hours=24", "--rate=100", "--racks=40"]
+    done = CliRunner().invoke(run_commands.app, options, catch_exceptions=False)
+    assert done.exit_code == 0
+    history, live = firsts
+    # 2.5 readings per second of each rack. The live run's numbers begin with the clock.
+    assert live is None
+    assert history is not None
+    assert history + 24 * 3600 * 2.5 <= now_ms()
+    assert history > now_ms() - 24 * 3600 * 3 * 1000
+    numbered = CliRunner().invoke(run_commands.app, [*options, "--first-sequence=1"])
+    assert "leave out --first-sequence or --history-hours" in str(numbered.exception)
 
 
 def test_a_history_without_a_rate_is_refused() -> None:

@@ -41,6 +41,18 @@ def test_streams_share_the_count_like_the_rate(
     assert not contents or [contents[plan.topic.name] for plan in streams.plans] == expected
 
 
+@pytest.mark.parametrize(
+    ("rate", "count", "expected"), [(10.0, 10, [5, 4, 0, 1]), (50.0, 49, [22, 19, 1, 7])]
+)
+def test_chunks_of_a_paced_run_have_no_more_than_the_count(
+    rate: float, count: int, expected: list[int]
+) -> None:
+    streams = streams_of(["racks", "clicks", "actions"], rate=rate, count=count)
+    assert [plan.schedule.count for plan in streams.plans] == expected
+    contents = Counter(row.topic for row in sent_by(streams))
+    assert [contents[plan.topic.name] for plan in streams.plans] == expected
+
+
 @pytest.mark.parametrize(("rate", "count"), [(1000.0, 5000), (7.0, 200)])
 def test_a_round_has_the_same_time_of_each_stream(rate: float, count: int) -> None:
     streams = streams_of(["racks", "clicks", "actions"], rate=rate, count=count)
