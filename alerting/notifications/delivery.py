@@ -5,6 +5,7 @@ times, with delays that double. After the last attempt it goes to the dead-lette
 notice is tried. The database counts the attempts, so a restart does not reset them.
 """
 
+import fcntl
 import os
 import random
 import threading
@@ -188,11 +189,17 @@ class DeliveryWorker:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """Append a line in one write and flush it to disk, so that channels do not mix their lines."""
+    """Append a line and flush it to disk. A line that a full disk cut off is ended first.
+
+    A lock keeps channels from mixing their lines.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        view = memoryview(line)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        size = os.fstat(fd).st_size
+        is_cut_off = size and os.pread(fd, 1, size - 1) != b"\n"
+        view = memoryview(b"\n" + line if is_cut_off else line)
         while view:
             view = view[os.write(fd, view) :]
         os.fsync(fd)

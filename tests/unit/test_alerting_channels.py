@@ -398,11 +398,15 @@ def test_a_rejected_notice_is_a_dead_letter_at_once_and_delays_no_other(
         sim.alert(subject)
         sim.wait(10 * MINUTE)
     receiver.answers = [400, 200]
+    # A full disk has cut the file's last line off.
+    (tmp_path / "dead.jsonl").write_bytes(b'{"dead_ti')
     delivery = worker(sim, WebhookChannel(receiver.url), tmp_path, [])
     assert [delivery.step(), delivery.step()] == [0, 0]
     delivery._outbox.close()
     assert [alerts[0]["labels"]["subject"] for alerts in receiver.received] == ["rack-2"]
-    assert len((tmp_path / "dead.jsonl").read_bytes().splitlines()) == 1
+    cut_off, line = (tmp_path / "dead.jsonl").read_bytes().splitlines()
+    assert cut_off == b'{"dead_ti'
+    assert msgspec.json.decode(line)["attempts"] == 1
 
 
 def test_a_kill_between_delivery_and_its_record_sends_the_same_notice_again(
