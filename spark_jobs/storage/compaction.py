@@ -23,6 +23,8 @@ from events.files import exclusive_lock
 from spark_jobs.runtime.checkpoints import FILE_SINK_LOG
 
 NAME = "records.parquet"
+_LONGEST_CLOCK_STEP_NS = 24 * 3600 * 10**9
+"""No clock is set back by more while a batch runs."""
 _CONTAINED_FILES = b"contains"
 """The footer's key for the names of the small files in a compacted file."""
 
@@ -187,16 +189,19 @@ def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _remove_uncommitted_files(landing: Path, log: Path, written_ns: int) -> None:
-    """Remove files that the log does not list and that are older than `written_ns`.
+    """Remove files that the log does not list and that are a day older than `written_ns`.
 
     That is when the log's last entry was written, as the compaction began. The files come from a
     batch that did not finish. A running batch starts after the log lists the one before, so its
-    files are younger. The log is read again, because a batch may have been committed meanwhile.
+    files are younger, or as much older as the clock was set back. The log is read again, because a
+    batch may have been committed meanwhile.
     """
+    oldest_running_ns = written_ns - _LONGEST_CLOCK_STEP_NS
     files = list(landing.glob("kind=*/date=*/hour=*/*.parquet"))
     names = set(committed_files(log))
     for file in files:
-        if str(file.relative_to(landing)) not in names and file.stat().st_mtime_ns < written_ns:
+        listed = str(file.relative_to(landing)) in names
+        if not listed and file.stat().st_mtime_ns < oldest_running_ns:
             _remove(file)
 
 

@@ -32,6 +32,7 @@ from tests.builders import reading
 GOOD = [encode(reading(number)) for number in range(6)]
 BAD = [b"{", b"\xff", None]
 BATCHES = 12
+DAY_S = 24 * 3600
 """More than the ten batches after which the sink's log is compacted."""
 
 Row = tuple[int, int, str | None, str | None, str | None]  # partition, offset, event, value, error
@@ -291,8 +292,8 @@ def test_files_of_a_batch_that_is_committed_during_a_compaction_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     landing = Landing(tmp_path)
-    landing.log_as("4", landing.write(4, 100), 110)
-    # The clock was set back, so its file looks older than the batch before.
+    landing.log_as("4", landing.write(4, 100 + DAY_S), 110 + DAY_S)
+    # The clock was set back by more than a day, so its file looks left over.
     committed = landing.write(5, 90)
     merge = compaction._merge
 
@@ -372,10 +373,18 @@ def test_a_damaged_compacted_file_is_named(tmp_path: Path, damage: str) -> None:
 def test_a_compaction_removes_the_checksums_with_the_files(tmp_path: Path) -> None:
     landing = Landing(tmp_path)
     landing.write(0, 90)  # of a killed batch: the log does not list it
-    landing.log_as("1", landing.write(1, 100), 110)
-    landing.write(2, 120)  # of a running batch
+    landing.log_as("1", landing.write(1, 100 + DAY_S), 110 + DAY_S)
+    landing.write(2, 120 + DAY_S)  # of a running batch
     list(compact(tmp_path))
     assert landing.files() == [".part-2.parquet.crc", "part-2.parquet"]
+
+
+def test_files_of_a_running_batch_stay_though_the_clock_was_set_back(tmp_path: Path) -> None:
+    landing = Landing(tmp_path)
+    landing.log_as("4", landing.write(4, 100 + DAY_S), 110 + DAY_S)
+    running = landing.write(5, 110 + DAY_S - 3600)
+    list(compact(tmp_path))
+    assert running.exists()
 
 
 def test_checksums_that_an_earlier_version_left_are_removed(tmp_path: Path) -> None:
