@@ -86,7 +86,7 @@ def show(
         console.print(f"from start to first alert: {first_alert_s:.1f} s")
     for name, compared in verdict.by_name.items():
         for line in _differences(name, compared):
-            console.print(line, style="red")
+            console.print(line, style="red", markup=False)
     console.print(conclusion(verdict), style="bold green" if verdict.proves_all else "bold red")
 
 

@@ -145,7 +145,7 @@ def _show(console: "Console", found: Found[DriverStatus]) -> None:
     for each in alerting.statuses:
         console.print(program_line(each, alerting_health.problems(each, at_ms), at_ms))
     for sentence in dict.fromkeys((*found.unreadable, *others.unreadable, *alerting.unreadable)):
-        console.print(sentence, style="red")
+        console.print(sentence, style="red", markup=False)
 
 
 def program_line(status: ProgramStatus, found: Sequence[str], at_ms: int) -> "Text":

@@ -52,7 +52,8 @@ def explain(failure: Exception) -> str:
     causes = re.findall(
         r"^(?:Caused by: |: )?([\w.$]+(?:Exception|Error): .*)$", text, flags=re.MULTILINE
     )
-    cause = causes[-1] if causes else text.partition("\n")[0] or repr(failure)
+    first_line = next((line for line in text.splitlines() if line.strip()), repr(failure))
+    cause = causes[-1] if causes else first_line
     if _has(cause, _UNWRITABLE):
         return (
             f"a folder cannot be written ({cause.rstrip('.')}): correct the folder; "

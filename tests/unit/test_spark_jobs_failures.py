@@ -62,6 +62,11 @@ from spark_jobs.runtime.failures import explain, is_permanent, names_a_missing_t
             "org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme: s4",
         ),
         ("something new\nwith details", "something new"),
+        # As Spark begins the message of a `ParseException`.
+        (
+            "\n[INVALID_TYPED_LITERAL] not an interval\n\n== SQL ==",
+            "[INVALID_TYPED_LITERAL] not an interval",
+        ),
     ],
 )
 def test_why_a_query_failed_is_one_sentence(failure: str, sentence: str) -> None:
