@@ -7,6 +7,7 @@ import msgspec
 
 from dashboard.racks import Racks
 from dashboard.received import Received, RecordReader
+from events.catalog import SITE_OUTAGE
 from events.records import Incident
 
 MAX_INCIDENTS = 5_000
@@ -52,7 +53,8 @@ class Incidents:
 
     def _set_rule(self, key: IncidentKey, version: int, *, is_open: bool) -> None:
         rule, subject = key
-        self._racks.set_rule(subject, rule, is_open=is_open, version=version)
+        if rule != SITE_OUTAGE:  # whose subject is a site, and a rack may have the same id
+            self._racks.set_rule(subject, rule, is_open=is_open, version=version)
 
     def _pop(self, key: IncidentKey) -> bool:
         self._left_out.discard(hash(key))

@@ -183,6 +183,13 @@ def test_a_racks_state_is_that_of_its_open_incidents() -> None:
     assert changed_racks(state.update_since(version, T0))["rack-0001"][1:] == ("NORMAL", [])
 
 
+def test_an_outage_of_a_site_is_no_warning_of_a_rack_with_the_same_id() -> None:
+    state = new_state("hamburg")
+    version = state.version
+    take_incidents(state, [incident(rule="site-outage", subject="hamburg")])
+    assert changed_racks(state.update_since(version, T0)) == {}
+
+
 @pytest.mark.parametrize("status", ["firing", "acknowledged", "silenced"])
 def test_an_incident_that_is_not_resolved_is_open(status: str) -> None:
     state = new_state("rack-0001")
