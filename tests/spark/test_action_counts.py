@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from events.triggers import Trigger
 from spark_jobs.clickstream.action_counts import JOB, Options, action_counts
-from spark_jobs.runtime.late_records import late_records, observe_event_times
+from spark_jobs.runtime.late_records import late_records
 from tests.spark.event_tables import clock, events
 from tests.spark.file_streams import live_stream, run_stream
 
@@ -225,13 +225,12 @@ def test_append_mode_writes_a_window_once_when_it_is_closed(
     assert [count for batch in found for count in counts(batch)] == [("10:00:00", "open", 2)]
 
 
-def test_late_records_are_counted_per_record_and_not_per_group(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize(("output_mode", "late_rows"), [("update", [731]), ("complete", [])])
+def test_late_records_are_counted_per_record_where_they_are_dropped(
+    spark: SparkSession, tmp_path: Path, output_mode: Any, late_rows: list[int]
 ) -> None:
     def job(rows: DataFrame) -> DataFrame:
-        return action_counts(
-            observe_event_times(rows, "10 minutes"), "action", "10 minutes", None, "10 minutes"
-        )
+        return JOB.plans[Trigger.MICRO_BATCH].records(rows, Options(output_mode=output_mode))
 
     on_time = [("10:40:00", "open")]
     late = (
@@ -239,7 +238,7 @@ def test_late_records_are_counted_per_record_and_not_per_group(
         + [("10:19:59", "open")] * 30
         + [("10:20:00", "open"), ("10:31:00", "open")]
     )
-    with live_stream(spark, tmp_path, actions(spark, on_time), job) as live:
+    with live_stream(spark, tmp_path, actions(spark, on_time), job, output_mode) as live:
         live.take(actions(spark, on_time))
         live.take(actions(spark, late))
         progress = [json.loads(entry.json) for entry in live.query.recentProgress]
@@ -250,7 +249,7 @@ def test_late_records_are_counted_per_record_and_not_per_group(
     spark_says = sum(
         op["numRowsDroppedByWatermark"] for entry in progress for op in entry["stateOperators"]
     )
-    assert [count for count in found if count] == [731]
+    assert [count for count in found if count] == late_rows
     assert spark_says < 10, "Spark counts one per group and partition"
 
 
