@@ -66,9 +66,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the long files, so that all processes end at about the same time."""
     if config.getoption("promises"):
-        others = [item for item in items if "promises" not in getattr(item, "fixturenames", ())]
+        chosen, others = list[pytest.Item](), list[pytest.Item]()
+        for item in items:
+            measures = "promises" in getattr(item, "fixturenames", ())
+            (chosen if measures else others).append(item)
         config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
+        items[:] = chosen
     order = {name: place for place, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
 

@@ -69,7 +69,7 @@ def test_a_thousand_racks_cost_little_per_frame_and_the_heap_does_not_grow(
         f"heap {began_mb:.1f} MB, after {SECONDS:g} s {ended_mb:.1f} MB"
     )
     assert len(costs) > 2 * TRACED_S, "the page was drawn"
-    promises.compare("95th percentile of a frame", p95, MOST_PER_FRAME_MS, "ms")
+    promises.compare("95th percentile of a frame", p95, MOST_PER_FRAME_MS, "ms", margin=1)
     assert ended_mb <= (1 + MOST_GROWTH) * began_mb
 
 
@@ -81,7 +81,7 @@ def keeping(rate: float, kafka: Kafka, promises: Promises) -> Iterator[None]:
     took_s = time.monotonic() - began
     sent = readings_in(kafka) - readings
     at_most_s = sent / rate / LEAST_SHARE_OF_RATE
-    promises.compare(f"replay of {sent} readings", took_s, at_most_s)
+    promises.compare(f"replay of {sent} readings", took_s, at_most_s, margin=1)
 
 
 def wait(seconds: float) -> None:

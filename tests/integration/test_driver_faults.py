@@ -75,7 +75,7 @@ def test_a_driver_counts_its_batches_at_little_cost(at_work: AtWork, promises: P
         f"that is {cost:.2%} of the {jobs_s:.2f} processors that the jobs use"
     )
     # Where other programs take the processors, the jobs use less of them.
-    promises.compare("cost of metrics", 100 * cost, MAX_COST_PERCENT, "%")
+    promises.compare("cost of metrics", 100 * cost, MAX_COST_PERCENT, "%", margin=1)
 
 
 def processor_share(pid: int, driver: Driver) -> float:

@@ -257,4 +257,4 @@ def test_killed_queries_are_back_within_three_seconds_and_lose_nothing(
         record_property(f"{job}_active_s", active_s)
         record_property(f"{job}_output_s", output_s)
         assert len(active_s) == KILLS
-        promises.compare(f"{job} back after a kill", max(active_s), BACK_WITHIN_S)
+        promises.compare(f"{job} back after a kill", max(active_s), BACK_WITHIN_S, margin=1)

@@ -311,7 +311,7 @@ def test_a_missing_broker_is_reported_in_one_sentence_within_ten_seconds(
     began_s = time.monotonic()
     done = run("producer", "run", "--count=1", env={"KAFKA_BOOTSTRAP_SERVERS": server})
     took_s = time.monotonic() - began_s
-    promises.compare("missing broker reported", took_s, REPORTED_WITHIN_S)
+    promises.compare("missing broker reported", took_s, REPORTED_WITHIN_S, margin=1)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         f"producer: no Kafka broker answers at {server}: start one with python -m broker up, "

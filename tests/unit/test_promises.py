@@ -63,8 +63,18 @@ def test_what_was_not_measured_is_missed() -> None:
     assert said.startswith("delay: not measured (promised: 4 s), missed, not judged")
 
 
-def test_a_calibration_gives_the_speed_of_a_loaded_machine() -> None:
+def test_a_promise_may_have_no_margin() -> None:
+    promises = Promises(lambda *_: None, benchmark=False, calibrate=lambda: 1.0)
+    promises.compare("frame", 16.0, 16.0, "ms", margin=1)
+    assert promises.failed == []
+    promises.compare("frame", 16.1, 16.0, "ms", margin=1)
+    assert promises.failed == ["frame: 16.1 ms (promised: 16 ms), missed"]
+
+
+def test_a_calibration_is_relative_to_the_promised_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.01 < speed_share() < 4
+    monkeypatch.setattr("tests.promises.PROMISED_SPEED", 1e6)
+    assert speed_share() < 0.001
 
 
 @pytest.mark.parametrize(
