@@ -30,6 +30,7 @@ THREE_BROKERS = {
 ONE_SHOTS = {"topic-init", "world"}
 """The containers that end when they have done their work."""
 WORKER, MASTER, BROKER = "spark-worker-1", "spark-master", "kafka-1"
+WORKERS = (WORKER, "spark-worker-2")
 """What a failover kills of the cluster and of three brokers."""
 TRUTH = "/var/lib/rackstream/load/truth.jsonl"
 READ_ALERTS = """
@@ -233,6 +234,12 @@ class Stack:
         )
         logged = [json.loads(line) for line in done.stdout.splitlines()]
         return [row for row in logged if row["rule"] in rules]
+
+    def busiest_worker(self) -> tuple[str, int]:
+        """Return the worker with executors of most applications, and how many these are."""
+        count = {worker: len(self.applications_on(worker)) for worker in WORKERS}
+        busiest = max(WORKERS, key=count.__getitem__)
+        return busiest, count[busiest]
 
     def applications_on(self, worker: str) -> set[str]:
         """Return the ids of the applications that have an executor on a Spark worker."""
