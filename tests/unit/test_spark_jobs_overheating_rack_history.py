@@ -161,6 +161,21 @@ def test_a_rack_in_normal_after_cold_readings_has_no_memory() -> None:
     assert rack.memory is not None
 
 
+def test_a_warning_of_a_rule_with_memory_ends_after_its_rack_has_moved_to_one_without() -> None:
+    held = Overheating(clear_below_c=90.0)
+    rack = RackHistory(limits_of(held))
+    for n, celsius in enumerate((HOT, HOT, HOT, 95.0)):
+        rack.add(as_kept(reading(n, celsius), limits_of(held)))
+    assert rack.severity == "error"
+    found = []
+    limits = limits_of(Overheating())
+    for n, celsius in enumerate((HOT, HOT, BELOW, BELOW), start=4):
+        rack = RackHistory(limits, rack.readings, rack.memory)
+        found.append((rack.add(as_kept(reading(n, celsius), limits)), rack.severity))
+    assert found == [(False, "error"), (False, "error"), (True, None), (False, None)]
+    assert rack.memory is None
+
+
 def test_limits_come_from_the_first_rule_then_the_inventory_then_the_defaults() -> None:
     inventory = [
         rack("rack-0001", threshold_c=85.0, severity="warning"),

@@ -4,7 +4,9 @@ Readings are taken in the topic's order and kept in the order of `sequence`. A l
 inserted at its place, and the rule is applied again to every reading that is kept.
 
 A rule without memory keeps the last `count` readings, from which its state follows. A rule with
-memory (hysteresis, a time bound, escalation) keeps 32, and its state before the first of them.
+memory (hysteresis, a time bound, escalation) keeps 32, and its state before the first of them. A
+rack that moves from such a rule to one without memory keeps its state until that follows from its
+readings.
 """
 
 from bisect import insort
@@ -96,7 +98,8 @@ class RackHistory:
         self._has_memory, self._size = limits.has_memory, limits.history_size
         # There may be more, from another rule that the inventory gave the rack before.
         self.limits, self.readings = limits, list(readings)[-self._size :]
-        self._before = memory.before if memory else RuleState()
+        self._moved = memory is not None and not self._has_memory
+        self._before = memory.before if memory and self._has_memory else RuleState()
         self._after = memory.after if memory else self._replay()
 
     @property
@@ -108,7 +111,9 @@ class RackHistory:
     def memory(self) -> Memory | None:
         """What to keep besides the readings; None if the state follows from them."""
         if not self._has_memory:
-            return None
+            # A reading may have to end what a rule with memory began.
+            unfinished = self._moved and self._after.severity != self._replay().severity
+            return Memory(self._before, self._after) if unfinished else None
         if not (self._before.severity or self._before.hot or self._after.severity):
             return None
         return Memory(self._before, self._after)
