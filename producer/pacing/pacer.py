@@ -55,6 +55,9 @@ def send_on_schedule(
     """
     lag = ScheduleLag()
     for batches in rounds:
+        # While all subjects are silent, one round after the other is empty.
+        if not any(len(batch.scheduled_s) for batch in batches) and not idle(lag):
+            return lag
         positions = [0] * len(batches)
         while any(positions[i] < len(batch.scheduled_s) for i, batch in enumerate(batches)):
             behind = []

@@ -118,6 +118,22 @@ def test_a_stop_takes_effect_long_before_the_next_record() -> None:
     assert clock.now_s < 5.2
 
 
+def test_a_stop_takes_effect_while_all_subjects_are_silent() -> None:
+    (empty,) = batches(0, 1)
+    rounds = iter([[empty]] * 100)
+    looks = iter([True, True, False])
+    clock = Clock()
+    send_on_schedule(
+        rounds,
+        lambda *_: None,
+        paced=True,
+        since_start=clock,
+        sleep=clock.sleep,
+        idle=lambda _: next(looks),
+    )
+    assert len(list(rounds)) == 97
+
+
 def test_an_unpaced_run_sends_whole_batches_at_once() -> None:
     clock, sent = Clock(), []
     lag = send_on_schedule(
