@@ -45,8 +45,8 @@ class Clickstream:
         self._interval, self._is_whole = (0, 0, 0), False
 
     def add_attribution(self, row: AdAttribution) -> None:
-        """Count an impression's row once."""
-        if not self._rows.add(row.impression_id, row.click_id):
+        """Count an impression's row once; ignore clicks without an impression."""
+        if row.impression_time is None or not self._rows.add(row.impression_id, row.click_id):
             return
         if row.click_id is None:
             self._unclicked += 1

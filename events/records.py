@@ -235,13 +235,15 @@ class Incident(Struct, kw_only=True, frozen=True):
 class AdAttribution(Struct, kw_only=True):
     """An impression with one of its clicks within the hour, or without a click.
 
-    Ad and user are the impression's. `seconds_to_click` is 0.0 to 3600.0, to the millisecond.
+    Ad and user are the impression's. `seconds_to_click` is 0.0 to 3600.0, to the millisecond. With
+    `--join right` or `full` a click without an impression has a record, too: its own ids, and null
+    for `impression_time` and `seconds_to_click`.
     """
 
     impression_id: Id
     ad_id: Id
     user_id: Id
-    impression_time: Instant
+    impression_time: Instant | None
     click_id: Id | None
     click_time: Instant | None
     seconds_to_click: float | None

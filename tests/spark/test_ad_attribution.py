@@ -8,10 +8,12 @@ from random import Random
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from events.cli import UserFacingError
+from events.records import AdAttribution
 from events.triggers import Trigger
 from spark_jobs.clickstream.ad_attribution import (
     JOB,
@@ -314,9 +316,13 @@ def test_a_record_has_the_key_and_the_fields_of_the_contract(
             impressions(spark, [("10:00:00", "a"), ("10:00:00", "b")]),
             impressions(spark, LATER_SEEN),
         ],
-        [clicks(spark, [("10:01:00.5", "1", "a")]), clicks(spark, LATER_CLICKED)],
+        [
+            clicks(spark, [("10:01:00.5", "1", "a"), ("10:02:00", "2", "nowhere")]),
+            clicks(spark, LATER_CLICKED),
+        ],
     ]
-    rows = run_streams(spark, tmp_path, sources, lambda i, c: plan.records(i, c, Options()))
+    options = Options(join="full")
+    rows = run_streams(spark, tmp_path, sources, lambda i, c: plan.records(i, c, options))
     found = {row["key"]: list(json.loads(row["value"]).items()) for batch in rows for row in batch}
     assert found["a"] == [
         ("impression_id", "a"),
@@ -328,6 +334,10 @@ def test_a_record_has_the_key_and_the_fields_of_the_contract(
         ("seconds_to_click", 60.5),
     ]
     assert found["b"][4:] == [("click_id", None), ("click_time", None), ("seconds_to_click", None)]
+    assert found["nowhere"][3:5] == [("impression_time", None), ("click_id", "2")]
+    for batch in rows:
+        for row in batch:
+            msgspec.json.decode(row["value"], type=AdAttribution)
 
 
 @pytest.mark.parametrize("join", ["right", "full", "semi"])

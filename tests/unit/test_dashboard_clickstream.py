@@ -14,14 +14,17 @@ from tests.builders import START, T0
 
 
 def attribution(
-    impression: str, click: str | None = None, seconds: float | None = None
+    impression: str,
+    click: str | None = None,
+    seconds: float | None = None,
+    impression_time: str | None = START,
 ) -> AdAttribution:
-    """Return an impression's row, with a click or without."""
+    """Return an impression's row, with a click or without, or that of a click alone."""
     return AdAttribution(
         impression_id=impression,
         ad_id="ad",
         user_id="user",
-        impression_time=START,
+        impression_time=impression_time,
         click_id=click,
         click_time=None if click is None else START,
         seconds_to_click=seconds,
@@ -64,6 +67,7 @@ def test_rows_that_come_again_count_once() -> None:
         attribution("b"),
         attribution("c", "3", 10.001),
         attribution("d", "4", 3600.0),
+        attribution("e", "5", impression_time=None),
     ]
     for row in rows + rows:
         clicks.add_attribution(row)

@@ -124,7 +124,7 @@ CONTRACT: dict[type[msgspec.Struct], dict[str, str]] = {
         "impression_id": TEXT,
         "ad_id": TEXT,
         "user_id": TEXT,
-        "impression_time": INSTANT,
+        "impression_time?": INSTANT,
         "click_id?": TEXT,
         "click_time?": INSTANT,
         "seconds_to_click?": NUMBER,
