@@ -123,7 +123,8 @@ def history(
 @app.command()
 def show(
     alert_id: Annotated[
-        str, typer.Argument(metavar="ID", help="The ID that list shows, or its first digits.")
+        str,
+        typer.Argument(metavar="ID", help="The ID that list shows, or that of a later alert."),
     ],
     database: Database = None,
     as_json: AsJson = False,

@@ -89,9 +89,19 @@ def list_incidents(
 
 
 def find_incident(db: sqlite3.Connection, id_prefix: str, now_ms: int) -> Incident:
-    """Return the incident whose id has a prefix; raise `UserFacingError` unless there is one."""
+    """Return the incident whose id has a prefix, or one of whose later alerts has such an id.
+
+    Raise `UserFacingError` unless there is exactly one.
+    """
+    parameters = (len(id_prefix), id_prefix)
     found = incident_view.read_incidents(
-        db, now_ms, "WHERE substr(alert_id, 1, ?) = ? LIMIT 2", (len(id_prefix), id_prefix)
+        db, now_ms, "WHERE substr(alert_id, 1, ?) = ? LIMIT 2", parameters
+    ) or incident_view.read_incidents(
+        db,
+        now_ms,
+        "WHERE alert_id IN (SELECT incident_id FROM alerts WHERE substr(alert_id, 1, ?) = ?)"
+        " LIMIT 2",
+        parameters,
     )
     if not id_prefix or not found:
         raise UserFacingError(

@@ -93,10 +93,10 @@ def test_a_command_reaches_every_process_and_survives_kills(topics: Kafka, tmp_p
     assert len(topics.read_all(ALERT_COMMANDS)) == 2
 
     run("alerting", "unsilence", "--rule=rack-overheating", "--subject=rack-2", env=topics.env)
-    fire(topics, 3, state="NORMAL")
+    last_id = fire(topics, 3, state="NORMAL")
     assert run("alerting", "run", first, "--idle-exit=1", env=topics.env).returncode == 0
     assert listed(first) == {"rack-2": "firing"}
-    late = run("alerting", "ack", alert_id[:8], first, env=topics.env)
+    late = run("alerting", "ack", last_id[:8], first, env=topics.env)
     assert late.returncode == 1
     assert late.stderr.startswith("alerting: rack-overheating of rack-1 was resolved at ")
 
