@@ -124,7 +124,7 @@ def history(
 def show(
     alert_id: Annotated[
         str,
-        typer.Argument(metavar="ID", help="The ID that list shows, or that of a later alert."),
+        typer.Argument(metavar="ID", help="The ID of one of its alerts, or its first digits."),
     ],
     database: Database = None,
     as_json: AsJson = False,
