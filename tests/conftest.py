@@ -6,9 +6,12 @@ import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import PurePath
 
 import pytest
 from hypothesis import Phase, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from broker import server
 from broker.server import RunningBroker, free_port
@@ -37,6 +40,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 LONG_FILES = (
+    "spark",
     "test_lessons.py",
     "test_driver_faults.py",
     "test_loadtest.py",
@@ -52,6 +56,29 @@ LONG_FILES = (
     "test_round_trip.py",
 )
 """The files that take minutes, the longest first; every second one waits more than it computes."""
+
+
+def group_of(nodeid: str) -> str:
+    """Return the file of a test, or `tests/spark` for those that share a Spark session.
+
+    Another session would compute for half a minute what the first has.
+    """
+    file = nodeid.partition("::")[0]
+    has_session = file.startswith("tests/spark/") and not file.endswith("/test_lessons.py")
+    return "tests/spark" if has_session else file
+
+
+class GroupScheduling(LoadFileScheduling):  # type: ignore[misc] # its package has no types
+    """Runs the tests of a group in one process, and several groups at a time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
+    """Distribute groups of tests where the command line says `--dist=loadfile`."""
+    return GroupScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=others)
         items[:] = chosen
     order = {name: place for place, name in enumerate(LONG_FILES)}
-    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+    items.sort(key=lambda item: order.get(PurePath(group_of(item.nodeid)).name, len(order)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
