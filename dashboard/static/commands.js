@@ -5,6 +5,8 @@ import { incidentKey } from './store.js';
 
 const UNCONFIRMED_AFTER_MS = 5000;
 const WORDS = { ack: 'Acknowledgement', silence: 'Silence', unsilence: 'End of silence' };
+/** What to check when alerting has not confirmed a command. An incident may be silenced twice. */
+const CHECK = { unsilence: 'Is its site silenced, too, or alerting not running?' };
 
 /** By incident: what to say of its last command, and what the incident was when it was sent. */
 const notices = new Map();
@@ -20,7 +22,8 @@ export function noticeOf(incident) {
   }
   if (!notice.failed && performance.now() - notice.sentAt > UNCONFIRMED_AFTER_MS) {
     return { ...notice, pending: false,
-      text: `${WORDS[notice.command]} sent, not yet confirmed by alerting. Is it running?` };
+      text: `${WORDS[notice.command]} sent, not yet confirmed by alerting. `
+        + (CHECK[notice.command] ?? 'Is it running?') };
   }
   return notice;
 }
@@ -42,7 +45,8 @@ export async function sendCommand(incident, command, fields, changed) {
   }
 }
 
-/** Return what a command is meant to change. */
-function fingerprint({ status, acknowledged_by: by, silenced_until: until, alert_id: alertId }) {
-  return JSON.stringify([status, by, until, alertId]);
+/** Return what a command is meant to change, and the severity, of which an ack must be. */
+function fingerprint(incident) {
+  const { status, acknowledged_by: by, silenced_until: until, alert_id: alertId } = incident;
+  return JSON.stringify([status, by, until, alertId, incident.severity]);
 }

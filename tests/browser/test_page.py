@@ -80,6 +80,15 @@ def test_what_one_person_does_everybody_sees(site: Site, browser: Browser, page:
 
         row.get_by_role("button", name="Unsilence").click()
         expect(in_other).not_to_have_attribute("data-status", "silenced")
+
+    # A silence of the site is not ended by the rack's.
+    until = to_text(now_ms() + 3_600_000)
+    assert command_of_page(page, "site-a", command="silence", until=until)["status"] < 300
+    expect(row).to_have_attribute("data-status", "silenced")
+    row.get_by_role("button", name="Unsilence").click()
+    expect(row.locator(".notice")).to_contain_text("Is its site silenced, too", timeout=15_000)
+    command_of_page(page, "site-a")
+    expect(row).not_to_have_attribute("data-status", "silenced")
     site.alert(rack_id, "NORMAL")
     expect(row).to_have_count(0)
 
@@ -595,7 +604,7 @@ def test_a_stopped_broker_is_seen_within_five_seconds_and_the_page_recovers(
     promises.compare("stopped broker on the page", seen_s, OUTAGE_SEEN_WITHIN_S, margin=1)
     # Nothing is sent any more, and the page says how old what it shows is.
     expect(tile(page, RACKS[6])).to_have_attribute("data-stale", "")
-    refused = incident_command(page, RACKS[7])
+    refused = command_of_page(page, RACKS[7])
     assert refused["status"] == 503
     assert refused["error"]
     site.restart_broker()
@@ -606,16 +615,18 @@ def test_a_stopped_broker_is_seen_within_five_seconds_and_the_page_recovers(
     assert row.count() == 1
 
 
-def incident_command(page: Page, rack_id: str) -> dict[str, Any]:
-    """Send a command as the page does; return the status and the error."""
+def command_of_page(
+    page: Page, subject: str, command: str = "unsilence", **fields: str
+) -> dict[str, Any]:
+    """Send a command as the page does; return the status, and the error if there is one."""
     found: dict[str, Any] = page.evaluate(
-        """async rackId => {
+        """async command => {
           const response = await fetch('/api/commands', {method: 'POST', headers: {
             'Content-Type': 'application/json', 'X-Requested-With': 'rackstream-dashboard'},
-            body: JSON.stringify(
-              {command: 'unsilence', rule: 'rack-overheating', subject: rackId})});
-          return {status: response.status, ...await response.json()};
+            body: JSON.stringify(command)});
+          const answer = await response.text();
+          return {status: response.status, ...JSON.parse(answer || '{}')};
         }""",
-        rack_id,
+        {"command": command, "rule": "rack-overheating", "subject": subject, **fields},
     )
     return found
