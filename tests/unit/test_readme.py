@@ -58,7 +58,7 @@ def test_the_times_of_the_containers_are_those_of_the_last_row_of_their_table() 
     assert measured
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     first_alert = r"first alert came within (\d+) s of `docker compose up`"
-    quoted = re.search(rf"{first_alert}, and both states of every rule within (\d+) s ", readme)
+    quoted = re.search(rf"{first_alert}\. Within (\d+) s every rule had raised ", readme)
     assert quoted
     assert quoted.groups() == measured.groups()
 
