@@ -53,7 +53,7 @@ def pages() -> dict[Path, str]:
     found = {DOCS / "lessons.md": _index()}
     for previous, name, following in zip((None, *NAMES), NAMES, (*NAMES[1:], None), strict=False):
         page = _page(load(name), previous, following)
-        found[DOCS / "lessons" / f"{name}.md"] = _with_links_to_lessons(page)
+        found[DOCS / "lessons" / f"{name}.md"] = _wrapped(_with_links_to_lessons(page))
     return found
 
 
@@ -136,7 +136,7 @@ def _page(lesson: Lesson, previous: str | None, following: str | None) -> str:
             "",
             _with_links_to_jobs(f"**In production.** {lesson.parts.get('In production', '')}"),
             "",
-            " · ".join(link for link in links if link),
+            " ·\n".join(link for link in links if link),
             "",
         ]
     )
@@ -152,5 +152,19 @@ def _with_links_to_jobs(text: str) -> str:
         module = module_file(ROOT / "spark_jobs", name)
         return f"[{code[0]}]({os.path.relpath(module, DOCS / 'lessons')})"
 
-    linked = re.sub(r"`([^`]+)`", link, text)
-    return textwrap.fill(linked, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return re.sub(r"`([^`]+)`", link, text)
+
+
+def _wrapped(page: str) -> str:
+    """Return a page with each paragraph wrapped that has a longer line; code and lists stay."""
+    found, in_code = [], False
+    for paragraph in page.split("\n\n"):
+        is_prose = not (in_code or paragraph.startswith(("```", "- ", "|", "    ", "<!--")))
+        in_code ^= paragraph.count("```") % 2 == 1
+        if is_prose and max(map(len, paragraph.splitlines()), default=0) > WIDTH:
+            found.append(
+                textwrap.fill(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
+            )
+        else:
+            found.append(paragraph)
+    return "\n\n".join(found)
