@@ -38,6 +38,7 @@ from tests.spark.rack_histories import (
     interleaved,
     stable_fields,
 )
+from tests.support import examples
 
 DEFAULTS = FleetLimits(Limits(), {})
 
@@ -222,7 +223,7 @@ def assert_changes_are_the_oracles(
 
 
 @pytest.mark.usefixtures("many_groups")
-@settings(max_examples=2, deadline=None, phases=[Phase.reuse, Phase.generate])  # no seed is simpler
+@settings(examples(10), phases=[Phase.reuse, Phase.generate])  # no seed is simpler
 @given(st.integers(0, 2**32))
 def test_the_native_expressions_give_the_changes_of_the_oracle(
     spark: SparkSession, seed: int
