@@ -16,7 +16,7 @@ from demo.verdict import Truth
 from events.settings import Settings
 from events.topics import ALL, EVENT_TOPICS
 from producer.hashing import Bools, Ints
-from producer.places import OFFSET_MASK, PARTITION_BITS, place_of, split_place
+from producer.positions import OFFSET_MASK, PARTITION_BITS, position_of, split_position
 
 _COMPACTED = {topic.name for topic in ALL if topic.compacted}
 _EVENTS = {topic.name for topic in EVENT_TOPICS}
@@ -24,12 +24,12 @@ _EVENTS = {topic.name for topic in EVENT_TOPICS}
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """The places of a topic's archived records, sorted; one that is archived twice is there twice.
+    """The sorted positions of a topic's archived records, twice where one is archived twice.
 
     `unreadable` has those of the records that could not be read.
     """
 
-    places: Ints
+    positions: Ints
     unreadable: Ints
 
 
@@ -77,7 +77,7 @@ class ArchiveReader:
         if file not in self._known or file.name == "records.parquet":
             table = pq.ParquetFile(file).read(columns=["partition", "offset"])
             partitions = table["partition"].to_numpy().astype(np.int64)
-            self._known[file] = place_of(partitions, table["offset"].to_numpy())
+            self._known[file] = position_of(partitions, table["offset"].to_numpy())
         return self._known[file]
 
 
@@ -86,7 +86,7 @@ def _listed_files(log: Path) -> list[str]:
     entries = sorted(
         (path for path in log.glob("[0-9]*")), key=lambda path: int(path.name.partition(".")[0])
     )
-    starts = [place for place, path in enumerate(entries) if path.suffix == ".compact"]
+    starts = [at for at, path in enumerate(entries) if path.suffix == ".compact"]
     lines = [
         line
         for path in entries[starts[-1] if starts else 0 :]
@@ -124,11 +124,11 @@ class ArchiveCheck:
     def __init__(self, settings: Settings, folder: Path, truth: Truth) -> None:
         self._settings, self._reader = settings, ArchiveReader(folder)
         self._due = read_topic_offsets(settings)
-        places: dict[str, list[int]] = defaultdict(list)
+        positions: dict[str, list[int]] = defaultdict(list)
         for row in truth.dead_letters:
             if row["reason"] == "unreadable":
-                places[row["source_topic"]].append(place_of(row["partition"], row["offset"]))
-        self._unreadable = {name: np.array(each) for name, each in places.items()}
+                positions[row["source_topic"]].append(position_of(row["partition"], row["offset"]))
+        self._unreadable = {name: np.array(each) for name, each in positions.items()}
 
     def compare(self) -> Comparison:
         """Compare what the topics hold with what is archived now."""
@@ -149,8 +149,8 @@ def compare_archive(
 ) -> Comparison:
     """Compare what topics hold with what is archived of them.
 
-    `unreadable` has the places that must be archived as unreadable, of the topics of events. Of a
-    compacted topic only its last record must be archived, as the broker may have removed others.
+    `unreadable` has the positions that must be archived as unreadable, of the topics of events. Of
+    a compacted topic only its last record must be archived, as the broker may have removed others.
     `due` has the offsets of the records that must be archived, by default all.
     """
     expected = actual = 0
@@ -158,16 +158,16 @@ def compare_archive(
     nothing = Archived(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     for name, partitions in topic_offsets.items():
         found = archived.get(name, nothing)
-        places, counts = np.unique(found.places, return_counts=True)
-        kept = places[_is_kept(places, partitions)]
+        positions, counts = np.unique(found.positions, return_counts=True)
+        kept = positions[_is_kept(positions, partitions)]
         stored = kept if name in _COMPACTED else np.intersect1d(kept, _places_in(partitions))
         wanted = _wanted(partitions, (due or topic_offsets)[name], last_only=name in _COMPACTED)
         expected, actual = expected + len(np.union1d(wanted, stored)), actual + len(kept)
-        missing += _sentences(name, np.setdiff1d(wanted, places), "is not archived")
-        wrong += _sentences(name, places[counts > 1], "is archived more than once")
+        missing += _sentences(name, np.setdiff1d(wanted, positions), "is not archived")
+        wrong += _sentences(name, positions[counts > 1], "is archived more than once")
         wrong += _sentences(name, np.setdiff1d(kept, stored), "is archived and not in its topic")
         if name in _EVENTS:
-            bad = unreadable.get(name, nothing.places)
+            bad = unreadable.get(name, nothing.positions)
             other = np.setxor1d(bad[np.isin(bad, kept)], found.unreadable)
             other = other[_is_kept(other, partitions)]
             wrong += _sentences(name, other, "is archived with the wrong kind")
@@ -175,7 +175,7 @@ def compare_archive(
 
 
 def _wanted(stored: Mapping[int, range], due: Mapping[int, range], *, last_only: bool) -> Ints:
-    """Return the places of those records that are due and not removed by retention."""
+    """Return the positions of those records that are due and not removed by retention."""
     kept = {
         n: range(max(stored[n].start, offsets.start), offsets.stop) for n, offsets in due.items()
     }
@@ -185,21 +185,23 @@ def _wanted(stored: Mapping[int, range], due: Mapping[int, range], *, last_only:
 def _places_in(partitions: Mapping[int, range]) -> Ints:
     parts = [np.empty(0, dtype=np.int64)]
     for number, offsets in partitions.items():
-        parts.append(np.arange(place_of(number, offsets.start), place_of(number, offsets.stop)))
+        parts.append(
+            np.arange(position_of(number, offsets.start), position_of(number, offsets.stop))
+        )
     return np.sort(np.concatenate(parts))
 
 
-def _is_kept(places: Ints, partitions: Mapping[int, range]) -> Bools:
-    """Tell which places retention has not removed."""
+def _is_kept(positions: Ints, partitions: Mapping[int, range]) -> Bools:
+    """Tell which positions retention has not removed."""
     first = np.zeros(1 + max(partitions, default=0), dtype=np.int64)
     for number, offsets in partitions.items():
         first[number] = offsets.start
-    numbers = np.minimum(places >> PARTITION_BITS, len(first) - 1)
-    kept: Bools = (places & OFFSET_MASK) >= first[numbers]
+    numbers = np.minimum(positions >> PARTITION_BITS, len(first) - 1)
+    kept: Bools = (positions & OFFSET_MASK) >= first[numbers]
     return kept
 
 
-def _sentences(topic: str, places: Ints, complaint: str) -> Iterator[str]:
-    for place in places.tolist():
-        partition, offset = split_place(place)
+def _sentences(topic: str, positions: Ints, complaint: str) -> Iterator[str]:
+    for position in positions.tolist():
+        partition, offset = split_position(position)
         yield f"record {offset} of partition {partition} of {topic} {complaint}"

@@ -23,7 +23,7 @@ from producer.expected.rack_alerts import READING_RULES, AlertSelection
 from producer.expected.topic_contents import TopicContents
 from producer.expected.truth import distinct_events, truth_rows
 from producer.ledger import LedgerRun, TopicRecord, add_unnoted, read_runs
-from producer.places import place_of, split_place
+from producer.positions import position_of, split_position
 from producer.scenario import Scenario
 from producer.streams.stream_plan import FLUSH_SUBJECT, FaultFlag
 
@@ -58,7 +58,7 @@ def read_ledger_truth(
     With `closed_windows` it has those of `rack_temperature` in append mode, too.
 
     A record of an input topic is wrong if no run has sent it. It is missing if the broker has
-    acknowledged it and the topic does not hold it, or holds another one at its place.
+    acknowledged it and the topic does not hold it, or holds another one at its position.
 
     Raises `UserFacingError` when the ledger cannot be read, when the racks of its runs differ, and
     when an input topic cannot be read.
@@ -70,22 +70,24 @@ def read_ledger_truth(
     topics = list(dict.fromkeys(one.plan.topic for run in runs for one in run.streams))
     expected_count, missing, wrong, contents = 0, list[str](), list[str](), list[TopicContents]()
     for topic in topics:
-        places = array("q")
-        others = add_unnoted(runs, topic, _noting(read_topic(settings, topic), places))
+        positions = array("q")
+        others = add_unnoted(runs, topic, _noting(read_topic(settings, topic), positions))
         streams = [one for run in runs for one in run.streams if one.plan.topic == topic]
         contents.append(TopicContents(streams))
         rows = contents[-1].rows
-        flushes = [one.flush_place for one in streams if one.flush_place is not None]
-        noted = place_of(rows[:, 2], rows[:, 3])
-        acknowledged = np.append(noted, [place_of(*place) for place in flushes]).astype(np.int64)
+        flushes = [one.flush_position for one in streams if one.flush_position is not None]
+        noted = position_of(rows[:, 2], rows[:, 3])
+        acknowledged = np.append(noted, [position_of(*position) for position in flushes]).astype(
+            np.int64
+        )
         expected_count += len(acknowledged)
         taken, count = np.unique(acknowledged, return_counts=True)
-        lost = np.setdiff1d(taken, np.array(places, dtype=np.int64), assume_unique=True)
-        missing += [_record(topic, *split_place(place)) for place in lost.tolist()]
+        lost = np.setdiff1d(taken, np.array(positions, dtype=np.int64), assume_unique=True)
+        missing += [_record(topic, *split_position(position)) for position in lost.tolist()]
         # A broker that has lost a record gives its offset to another one.
         missing += [
-            f"{_record(topic, *split_place(place))}, at a place acknowledged again"
-            for place in np.repeat(taken, count - 1).tolist()
+            f"{_record(topic, *split_position(position))}, at a position acknowledged again"
+            for position in np.repeat(taken, count - 1).tolist()
         ]
         wrong += [f"{_record(topic, each.partition, each.offset)} is of no run" for each in others]
     selection = AlertSelection(READING_RULES, rules, lost_signal_watermark_ms)
@@ -144,10 +146,10 @@ def _count_not_due(kinds: Mapping[str, Sequence[Row]], *, closed_windows: bool) 
     }
 
 
-def _noting(records: Iterable[TopicRecord], places: "array[int]") -> Iterator[TopicRecord]:
-    """Pass records on, and append the place of each."""
+def _noting(records: Iterable[TopicRecord], positions: "array[int]") -> Iterator[TopicRecord]:
+    """Pass records on, and append the position of each."""
     for record in records:
-        places.append(place_of(record.partition, record.offset))
+        positions.append(position_of(record.partition, record.offset))
         yield record
 
 
@@ -159,8 +161,8 @@ def read_topic(settings: Settings, topic: Topic) -> Iterator[TopicRecord]:
     servers = settings.kafka_bootstrap_servers
     try:
         for message in read_to_end(servers, settings.topic(topic)):
-            place = message.partition() or 0, message.offset() or 0, message.timestamp()[1]
-            yield TopicRecord(*place, message.value() or b"")
+            position = message.partition() or 0, message.offset() or 0, message.timestamp()[1]
+            yield TopicRecord(*position, message.value() or b"")
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise UserFacingError(

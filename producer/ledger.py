@@ -35,7 +35,7 @@ from events.topics import Topic
 from producer.expected.topic_contents import AcknowledgedRecords, PublishedStream
 from producer.hashing import Ints
 from producer.pacing.schedule import Schedule, make_schedule
-from producer.places import place_of
+from producer.positions import position_of
 from producer.publish import OnAcknowledged
 from producer.scenario import Scenario
 from producer.streams.stream_set import StreamSet, clock_rate
@@ -124,12 +124,12 @@ class Ledger:
         flushes = {
             stream.plan.topic.name: Flush(
                 value=msgspec.Raw(encode(stream.flush)),
-                partition=stream.flush_place[0],
-                offset=stream.flush_place[1],
+                partition=stream.flush_position[0],
+                offset=stream.flush_position[1],
                 append_ms=stream.flush_append_ms,
             )
             for stream in published
-            if stream.flush_append_ms is not None and stream.flush_place is not None
+            if stream.flush_append_ms is not None and stream.flush_position is not None
         }
         end = End(summary=dict(summary), flushes=flushes)
         with _writing(self._folder):
@@ -229,7 +229,7 @@ def _read_run(file: Path) -> LedgerRun:
         )
         if end is not None and (flush := end.flushes.get(topic.name)) is not None:
             stream.flush = msgspec.json.decode(flush.value, type=topic.record)
-            stream.flush_place = (flush.partition, flush.offset)
+            stream.flush_position = (flush.partition, flush.offset)
             stream.flush_append_ms = flush.append_ms
     return LedgerRun(start, end, published)
 
@@ -280,14 +280,14 @@ def add_unnoted(
 
 
 def _noted_places(streams: Iterable[PublishedStream]) -> Ints:
-    """Return the places of all records that runs have noted, sorted."""
-    places = [np.empty(0, dtype=np.int64)]
+    """Return the positions of all records that runs have noted, sorted."""
+    positions = [np.empty(0, dtype=np.int64)]
     for stream in streams:
         rows = stream.acknowledged.rows()
-        places.append(place_of(rows[:, 2], rows[:, 3]))
-        if stream.flush_place is not None:
-            places.append(np.array([place_of(*stream.flush_place)], dtype=np.int64))
-    return np.sort(np.concatenate(places))
+        positions.append(position_of(rows[:, 2], rows[:, 3]))
+        if stream.flush_position is not None:
+            positions.append(np.array([position_of(*stream.flush_position)], dtype=np.int64))
+    return np.sort(np.concatenate(positions))
 
 
 def _chunks(records: Iterable[TopicRecord]) -> Iterator[list[TopicRecord]]:
@@ -296,13 +296,13 @@ def _chunks(records: Iterable[TopicRecord]) -> Iterator[list[TopicRecord]]:
         yield some
 
 
-def _not_in(sorted_places: Ints, records: Sequence[TopicRecord]) -> list[TopicRecord]:
-    if not len(sorted_places):
+def _not_in(sorted_positions: Ints, records: Sequence[TopicRecord]) -> list[TopicRecord]:
+    if not len(sorted_positions):
         return list(records)
-    places = np.array([place_of(record.partition, record.offset) for record in records])
-    # Not np.isin: it would sort all the noted places again for each chunk.
-    found = np.minimum(np.searchsorted(sorted_places, places), len(sorted_places) - 1)
-    return [records[at] for at in np.flatnonzero(sorted_places[found] != places).tolist()]
+    positions = np.array([position_of(record.partition, record.offset) for record in records])
+    # Not np.isin: it would sort all the noted positions again for each chunk.
+    found = np.minimum(np.searchsorted(sorted_positions, positions), len(sorted_positions) - 1)
+    return [records[at] for at in np.flatnonzero(sorted_positions[found] != positions).tolist()]
 
 
 def _streams_of(runs: Sequence[LedgerRun], topic: Topic) -> list[PublishedStream]:
@@ -343,7 +343,7 @@ def _add_from_plan(stream: PublishedStream, unknown: Sequence[TopicRecord]) -> l
             )
         elif f'"{flush.event_id}"'.encode() in record.value and stream.flush is None:
             stream.flush = msgspec.json.decode(record.value, type=type(flush))
-            stream.flush_place = record.partition, record.offset
+            stream.flush_position = record.partition, record.offset
             stream.flush_append_ms = record.append_ms
         else:
             others.append(record)

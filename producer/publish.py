@@ -141,8 +141,8 @@ class Publisher:
         """
 
         def report(error: KafkaError | None, message: Message) -> None:
-            if place := self._place(error, message):
-                on_appended(*place)
+            if position := self._position(error, message):
+                on_appended(*position)
 
         self._send_one(topic, key, value, report)
 
@@ -197,10 +197,10 @@ class Publisher:
         error: KafkaError | None,
         message: Message,
     ) -> None:
-        if place := self._place(error, message):
-            on_acknowledged(number, flags, *place)
+        if position := self._position(error, message):
+            on_acknowledged(number, flags, *position)
 
-    def _place(self, error: KafkaError | None, message: Message) -> tuple[int, int, int] | None:
+    def _position(self, error: KafkaError | None, message: Message) -> tuple[int, int, int] | None:
         """Return a record's partition, offset and append time (ms), or count it as failed.
 
         The broker says no offset of a duplicate of what it stored long ago: it may hold the record.

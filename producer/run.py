@@ -286,7 +286,7 @@ def _send_flush(
 
 
 def _note_flush(stream: PublishedStream, partition: int, offset: int, append_ms: int) -> None:
-    stream.flush_place, stream.flush_append_ms = (partition, offset), append_ms
+    stream.flush_position, stream.flush_append_ms = (partition, offset), append_ms
 
 
 def _summary_key(flag: FaultFlag) -> str:

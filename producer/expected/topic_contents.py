@@ -52,7 +52,7 @@ class PublishedStream:
     flush: Any = None
     flush_append_ms: int | None = None
     """When the broker appended the flush record, in epoch ms."""
-    flush_place: tuple[int, int] | None = None
+    flush_position: tuple[int, int] | None = None
     """Partition and offset of the flush record."""
 
 

@@ -15,20 +15,20 @@ from demo.archived import ArchiveCheck, ArchiveReader, compare_archive
 from demo.comparison import Comparison
 from demo.verdict_command import _wait_for_archive
 from events.cli import UserFacingError
-from producer.places import place_of
+from producer.positions import position_of
 
 HOUR = "date=2026-11-24/hour=12"
 TOPIC = "rack-readings"
 
 
-def write(file: Path, places: Sequence[tuple[int, int]], contains: Sequence[str] = ()) -> None:
+def write(file: Path, positions: Sequence[tuple[int, int]], contains: Sequence[str] = ()) -> None:
     """Write a file with records at these partitions and offsets."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    partitions, offsets = zip(*places, strict=True)
+    partitions, offsets = zip(*positions, strict=True)
     columns = {
         "partition": pa.array(partitions, pa.int32()),
         "offset": pa.array(offsets, pa.int64()),
-        "value": pa.array(["x"] * len(places)),
+        "value": pa.array(["x"] * len(positions)),
     }
     table = pa.table(columns)
     pq.write_table(
@@ -37,12 +37,12 @@ def write(file: Path, places: Sequence[tuple[int, int]], contains: Sequence[str]
     )
 
 
-def small(folder: Path, batch: str, name: str, places: Sequence[tuple[int, int]]) -> str:
+def small(folder: Path, batch: str, name: str, positions: Sequence[tuple[int, int]]) -> str:
     """Land a small file of `name`, such as `kind=readable/a`, in a batch, and return its path."""
     kind, _, stem = name.partition("/")
     path = f"{kind}/{HOUR}/{stem}.parquet"
     landing = folder / "landing" / TOPIC
-    write(landing / path, places)
+    write(landing / path, positions)
     log = landing / "_spark_metadata"
     log.mkdir(exist_ok=True)
     entry = log / batch
@@ -56,7 +56,7 @@ def small(folder: Path, batch: str, name: str, places: Sequence[tuple[int, int]]
 def compared(
     folder: Path, offsets: Mapping[int, range], unreadable: Sequence[tuple[int, int]] = ()
 ) -> Comparison:
-    bad = {TOPIC: np.array([place_of(*place) for place in unreadable], dtype=np.int64)}
+    bad = {TOPIC: np.array([position_of(*position) for position in unreadable], dtype=np.int64)}
     return compare_archive({TOPIC: offsets}, ArchiveReader(folder).read(), bad)
 
 

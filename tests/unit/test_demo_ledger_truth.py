@@ -53,13 +53,13 @@ def write_run(
         topic = stream.plan.topic
         add, rows = ledger.adder(topic), stream.acknowledged.rows()
         values = stream.plan.values(rows[:, 0])
-        for (number, flags, *place), value in zip(rows.tolist(), values, strict=True):
-            partition, offset, append_ms = place
+        for (number, flags, *position), value in zip(rows.tolist(), values, strict=True):
+            partition, offset, append_ms = position
             add(number, flags, partition, offset, append_ms)
             records.append((topic, TopicRecord(partition, offset, append_ms, value)))
         if flush:
             _, stream.flush = stream.plan.flush_record(FLUSHED_MS)
-            stream.flush_place, stream.flush_append_ms = (0, 10**6), FLUSHED_MS
+            stream.flush_position, stream.flush_append_ms = (0, 10**6), FLUSHED_MS
             records.append((topic, TopicRecord(0, 10**6, FLUSHED_MS, b"")))
     ledger.write()
     if sent:
@@ -127,8 +127,8 @@ def test_a_record_whose_place_another_one_has_taken_is_missing(
         file.write(struct.pack("5q", number + 1, flags, partition, offset, append_ms))
     inputs = truth_of(monkeypatch, tmp_path, records).inputs
     assert inputs is not None
-    place = f"record {offset} of partition {partition} of rack-readings"
-    assert inputs.missing == [f"{place}, at a place acknowledged again"]
+    position = f"record {offset} of partition {partition} of rack-readings"
+    assert inputs.missing == [f"{position}, at a position acknowledged again"]
     assert (inputs.expected, inputs.actual) == (len(records) + 1, len(records))
 
 

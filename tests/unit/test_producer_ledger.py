@@ -52,7 +52,7 @@ def write_run(
             add(*row)
         if not killed:
             key, stream.flush = stream.plan.flush_record(start_ms + 10**6)
-            stream.flush_place = (zlib.crc32(key.encode()) % 4, 10**6)
+            stream.flush_position = (zlib.crc32(key.encode()) % 4, 10**6)
             stream.flush_append_ms = start_ms + 10**6
     ledger.write()
     if not killed:
@@ -76,8 +76,8 @@ def test_the_truth_of_a_ledger_is_that_of_the_runs_in_it(tmp_path: Path) -> None
     assert truth([run.streams for run in runs]) == truth([first, later])
     flushes = [[stream.flush for stream in run.streams] for run in runs]
     assert flushes == [[stream.flush for stream in first], [None] * len(later)]
-    places = [stream.flush_place for stream in runs[0].streams]
-    assert places == [stream.flush_place for stream in first]
+    positions = [stream.flush_position for stream in runs[0].streams]
+    assert positions == [stream.flush_position for stream in first]
 
 
 def test_a_row_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(
         file = tmp_path / f"{stream.plan.run_id}.{stream.plan.topic.name}.rows"
         file.write_bytes(file.read_bytes()[: -200 * 5 * 8])
     runs = read_runs(tmp_path)
-    for place, stream in enumerate(sent):
+    for position, stream in enumerate(sent):
         records = []
-        for run in (runs[0].streams[place], stream):
+        for run in (runs[0].streams[position], stream):
             rows = run.acknowledged.rows()
             values = run.plan.values(rows[:, 0])
             shift = 10**8 if run is stream else 0  # the offsets go on in the second run
@@ -109,7 +109,7 @@ def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(
                 TopicRecord(partition, offset + shift, append_ms, value)
                 for (_, _, partition, offset, append_ms), value in zip(rows, values, strict=True)
             ]
-        own = runs[1].streams[place]
+        own = runs[1].streams[position]
         noted = own.acknowledged.rows()
         own.acknowledged = AcknowledgedRecords()
         for number, flags, partition, offset, append_ms in noted.tolist():
@@ -121,7 +121,7 @@ def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(
         foreign = [TopicRecord(0, 10**7, T0 + 10**6, b"{}"), again]
         others = add_unnoted(runs, stream.plan.topic, [*records, flushed, *foreign])
         assert others == foreign
-        assert (own.flush, own.flush_place) == (flush, (1, 10**9))
+        assert (own.flush, own.flush_position) == (flush, (1, 10**9))
         assert own.flush_append_ms == T0 + 10**7
         found = sorted(own.acknowledged.rows().tolist())
         expected = stream.acknowledged.rows()
@@ -143,20 +143,20 @@ def test_a_record_that_was_stored_though_its_delivery_failed_is_found_by_its_val
     (sent, *_) = write_run(tmp_path, T0, failed=failed)
     rows = sent.acknowledged.rows()
     values = sent.plan.values(rows[:, 0])
-    place = next(place for place, flags in enumerate(rows[:, 1]) if flags & FaultFlag.COPY)
-    rows[place, 4] += 10 * 60_000
+    position = next(position for position, flags in enumerate(rows[:, 1]) if flags & FaultFlag.COPY)
+    rows[position, 4] += 10 * 60_000
     file = tmp_path / f"{sent.plan.run_id}.{sent.plan.topic.name}.rows"
-    file.write_bytes(np.delete(rows, place, axis=0).tobytes())
+    file.write_bytes(np.delete(rows, position, axis=0).tobytes())
     records = [
         TopicRecord(partition, offset, append_ms, value)
         for (*_, partition, offset, append_ms), value in zip(rows.tolist(), values, strict=True)
     ]
-    once_more = records[0]._replace(offset=10**9, append_ms=records[place].append_ms)
+    once_more = records[0]._replace(offset=10**9, append_ms=records[position].append_ms)
     runs = read_runs(tmp_path)
     others = add_unnoted(runs, sent.plan.topic, [*records, once_more])
-    assert others == ([once_more] if failed else [records[place], once_more])
+    assert others == ([once_more] if failed else [records[position], once_more])
     found = runs[0].streams[0].acknowledged.rows()
-    expected = rows if failed else np.delete(rows, place, axis=0)
+    expected = rows if failed else np.delete(rows, position, axis=0)
     assert sorted(found.tolist()) == sorted(expected.tolist())
 
 
