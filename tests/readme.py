@@ -1,4 +1,4 @@
-"""Compare the transcript in the README with what a program prints today."""
+"""Compare transcripts in the README and the docs with what a program prints today."""
 
 import re
 from collections.abc import Iterable
@@ -12,14 +12,15 @@ from events.times import to_ms
 from tests.support import ROOT
 
 
-def transcript() -> list[str]:
-    """Return the lines that the README shows below its command `make demo`.
+def transcript(page: str = "README.md", command: str = "$ make demo") -> list[str]:
+    """Return the lines that a page shows below a command, up to the end of the block.
 
-    A line `…` stands for lines that the README leaves out, and is not returned.
+    A line `…` stands for lines that the page leaves out, and is not returned.
     """
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^\$ make demo.*\n((?:.+\n)+?)```", text, flags=re.MULTILINE)
-    assert found, "README.md shows no transcript of make demo"
+    text = (ROOT / page).read_text(encoding="utf-8")
+    below = rf"^{re.escape(command)}.*\n((?:.+\n)+?)```"
+    found = re.search(below, text, flags=re.MULTILINE)
+    assert found, f"{page} shows no transcript of {command}"
     return [line for line in found[1].splitlines() if line != "…"]
 
 

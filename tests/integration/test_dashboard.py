@@ -33,6 +33,7 @@ from events.topics import (
 )
 from tests.browser.dashboard import RunningDashboard, running_dashboard
 from tests.builders import alert_value, click, impression, rack, reading
+from tests.readme import transcript
 from tests.support import Kafka, equal_to, eventually
 from tests.unit.test_dashboard_clickstream import action_count, attribution, session, total
 from tests.unit.test_dashboard_state import incident
@@ -67,6 +68,8 @@ def test_by_default_only_this_machine_is_served(dashboard: RunningDashboard) -> 
     connections = psutil.Process(dashboard.process.pid).net_connections(kind="tcp")
     listening = {each.laddr for each in connections if each.status == psutil.CONN_LISTEN}
     assert listening == {("127.0.0.1", dashboard.port)}
+    said = dashboard.log.read_text(encoding="utf-8").replace(f":{dashboard.port}/", ":8000/")
+    assert transcript("docs/dashboard.md", ".venv/bin/python -m dashboard run") == said.splitlines()
 
 
 def test_topics_that_were_missing_at_the_start_are_shown(

@@ -21,6 +21,7 @@ from events.times import now_ms, to_ms
 from events.triggers import Trigger
 from tests.alerting import MINUTE
 from tests.builders import new_alert
+from tests.readme import transcript
 from tests.support import ROOT, run
 from tests.unit.metrics import (
     QUERY,
@@ -67,6 +68,15 @@ def test_a_query_is_active_until_it_fails_and_again_after_its_restart(
     again = look()
     assert again("query_active", query=QUERY) == 1
     assert again("query_restarts_total", query=QUERY) == 1
+
+
+def test_the_transcript_on_the_page_of_metrics_is_what_a_driver_answers(driver: Driver) -> None:
+    for name in ("overheating", "weak_signal"):
+        driver.start(Trigger.REAL_TIME, name)
+    with served(driver.collectors) as look:
+        found = [line for line in look().text.splitlines() if "restarts" in line]
+    command = "$ curl -s localhost:9101/metrics | grep restarts"
+    assert transcript("docs/metrics.md", command) == found
 
 
 def test_a_query_that_has_read_everything_is_finished(driver: Driver, look: Look) -> None:
