@@ -55,7 +55,10 @@ LONG_FILES = (
     "test_producer.py",
     "test_round_trip.py",
 )
-"""The files that take minutes, the longest first; every second one waits more than it computes."""
+"""The files and groups that take minutes, the longest first.
+
+Every second one waits more than it computes.
+"""
 
 
 def group_of(nodeid: str) -> str:
@@ -75,7 +78,6 @@ class GroupScheduling(LoadFileScheduling):  # type: ignore[misc] # its package h
         return group_of(nodeid)
 
 
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:
     """Distribute groups of tests where the command line says `--dist=loadfile`."""
     return GroupScheduling(config, log) if config.getoption("dist") == "loadfile" else None

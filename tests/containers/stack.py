@@ -30,8 +30,9 @@ THREE_BROKERS = {
 ONE_SHOTS = {"topic-init", "world"}
 """The containers that end when they have done their work."""
 WORKER, MASTER, BROKER = "spark-worker-1", "spark-master", "kafka-1"
-WORKERS = (WORKER, "spark-worker-2")
 """What a failover kills of the cluster and of three brokers."""
+WORKERS = (WORKER, "spark-worker-2")
+"""Each can run all jobs of the cluster."""
 TRUTH = "/var/lib/rackstream/load/truth.jsonl"
 READ_ALERTS = """
 import os, sqlite3

@@ -85,8 +85,8 @@ def test_what_is_killed_under_load_loses_nothing(
     await_alerts_after(stack, now_ms())
     killed_ms = now_ms()
     if WORKER in killed:
-        # So that each job loses an executor. A master that comes back may have moved all to one
-        # worker, and some are being replaced for a moment.
+        # So that each job loses an executor. After the master's return all may run on either
+        # worker. Executors that are being replaced are missing for a moment.
         worker, _ = eventually(
             stack.busiest_worker, lambda found: found[1] == len(jobs), timeout_s=120
         )

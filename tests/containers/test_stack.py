@@ -22,15 +22,14 @@ EACH_VERDICT = "EACH_VERDICT" in os.environ
 """The long form: a verdict after the start, after kills one by one, and after `down` and `up`.
 
 The last verdict waits for closed windows. Then one part after the other is stopped. The short form
-kills all at once but `micro-batch`, which it kills last; the jobs continue in new containers. It
-has one verdict, at its end, and a smaller history. It stops `closed-windows` once that is healthy,
-for it lasts half as long as the first window takes to be closed.
+kills first what starts quickly, and then the drivers; those in micro-batches continue in new
+containers. It has one verdict, at its end. It stops `closed-windows` once that is healthy, for it
+lasts half as long as the first window takes to be closed.
 """
 pytestmark = [
     pytest.mark.full,
     pytest.mark.alone,
     pytest.mark.timeout(3000 if EACH_VERDICT else 1500),
-    pytest.mark.profiles(also="" if EACH_VERDICT else "tests/containers/short_stack.yml"),
 ]
 
 PROMISED_FIRST_ALERT_S = 90.0
@@ -199,7 +198,7 @@ def test_everything_comes_out_right_despite_kills_and_after_a_restart(
     else:
         stack.command("stop", CLOSING)
         stack.kill(*QUICK, REAL_TIME)
-        stack.await_healthy(*QUICK)
+        stack.await_healthy(*QUICK, REAL_TIME)
         await_page(stack)
         stack.kill(MICRO_BATCH)
     print(f"to the end of the kills: {took_s():.1f} s")  # noqa: T201 - for docs

@@ -28,9 +28,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def many_groups(spark: SparkSession) -> None:
+def many_groups(spark: SparkSession) -> Iterator[None]:
     """Keep the aggregate of every group in memory: sorting would lose the order of arrival."""
-    spark.conf.set("spark.sql.objectHashAggregate.sortBased.fallbackThreshold", "10000000")
+    name = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
+    spark.conf.set(name, "10000000")
+    yield
+    spark.conf.unset(name)
 
 
 @pytest.fixture
