@@ -183,6 +183,18 @@ def test_a_rack_that_moves_to_a_shorter_history_is_alerted_about_its_hot_reading
     assert len(bucket.history) == 3
 
 
+@pytest.mark.parametrize("after", [Limits(), Limits(count=5)])
+def test_a_rack_whose_rule_required_a_shorter_time_is_alerted_about_its_next_hot_reading(
+    after: Limits,
+) -> None:
+    hot = [reading(n, HOT) for n in range(41)]
+    before = BucketLimits(Limits(count=2, within_us=1), {})
+    bucket, none = update_bucket(EMPTY, table(hot[:40]), before)
+    bucket, found = update_bucket(bucket, table(hot[40:], 40), BucketLimits(after, {}))
+    assert (none, [row["severity"] for row in found]) == ([], ["error"])
+    assert bucket.memories == {}
+
+
 def test_a_hot_reading_that_is_no_longer_kept_still_counts_for_a_late_one() -> None:
     limits = BucketLimits(Limits(clear_below_c=80.0), {})
     celsius = [HOT, HOT, *[90.0] * 31]

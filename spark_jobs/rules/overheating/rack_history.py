@@ -100,7 +100,9 @@ class RackHistory:
         self.limits, self.readings = limits, list(readings)[-self._size :]
         self._moved = memory is not None and not self._has_memory
         self._before = memory.before if memory and self._has_memory else RuleState()
-        self._after = memory.after if memory else self._replay()
+        self._after = memory.after if memory and self._has_memory else self._replay()
+        if memory and self._moved:
+            self._after.severity = memory.after.severity
 
     @property
     def severity(self) -> str | None:
