@@ -17,6 +17,8 @@ MIN_WAIT_S = 0.0005
 """What is due within this time goes out together; shorter sleeps cost more than they gain."""
 MAX_WAIT_S = 0.1
 """How soon a stop is noticed."""
+EMPTY_ROUND_WAIT_S = 0.05
+"""The pause of a paced run after a round without records: shorter than a round lasts."""
 
 
 class Timed(Protocol):
@@ -55,9 +57,12 @@ def send_on_schedule(
     """
     lag = ScheduleLag()
     for batches in rounds:
-        # While all subjects are silent, one round after the other is empty.
-        if not any(len(batch.scheduled_s) for batch in batches) and not idle(lag):
-            return lag
+        if not any(len(batch.scheduled_s) for batch in batches):  # all subjects are silent
+            if paced:
+                lag.now_s = 0.0
+                sleep(EMPTY_ROUND_WAIT_S)
+            if not idle(lag):
+                return lag
         positions = [0] * len(batches)
         while any(positions[i] < len(batch.scheduled_s) for i, batch in enumerate(batches)):
             behind = []

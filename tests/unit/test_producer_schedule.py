@@ -132,6 +132,7 @@ def test_a_stop_takes_effect_while_all_subjects_are_silent() -> None:
         idle=lambda _: next(looks),
     )
     assert len(list(rounds)) == 97
+    assert clock.now_s > 0.1
 
 
 def test_an_unpaced_run_sends_whole_batches_at_once() -> None:
