@@ -124,7 +124,7 @@ def history(
 def show(
     alert_id: Annotated[
         str,
-        typer.Argument(metavar="ID", help="The ID of one of its alerts, or its first digits."),
+        typer.Argument(metavar="ID", help="The ID of one of its alerts, or the first digits."),
     ],
     database: Database = None,
     as_json: AsJson = False,
@@ -145,7 +145,7 @@ def show(
 def ack(
     alert_ids: Annotated[
         list[str],
-        typer.Argument(metavar="ID...", help="The IDs that list shows, or their first digits."),
+        typer.Argument(metavar="ID...", help="IDs of their alerts, or the first digits."),
     ],
     database: Database = None,
     by: By = None,

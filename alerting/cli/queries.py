@@ -89,26 +89,26 @@ def list_incidents(
 
 
 def find_incident(db: sqlite3.Connection, id_prefix: str, now_ms: int) -> Incident:
-    """Return the incident whose id has a prefix, or one of whose later alerts has such an id.
+    """Return the incident of the alerts whose ids have a prefix.
 
-    Raise `UserFacingError` unless there is exactly one.
+    Raise `UserFacingError` unless they are of exactly one incident.
     """
-    parameters = (len(id_prefix), id_prefix)
     found = incident_view.read_incidents(
-        db, now_ms, "WHERE substr(alert_id, 1, ?) = ? LIMIT 2", parameters
-    ) or incident_view.read_incidents(
         db,
         now_ms,
         "WHERE alert_id IN (SELECT incident_id FROM alerts WHERE substr(alert_id, 1, ?) = ?)"
         " LIMIT 2",
-        parameters,
+        (len(id_prefix), id_prefix),
     )
     if not id_prefix or not found:
         raise UserFacingError(
-            f"no alert has the ID {id_prefix!r}: `python -m alerting list` shows the open ones."
+            f"no incident has an alert with the ID {id_prefix!r}: `python -m alerting list` shows "
+            "the open ones."
         )
     if len(found) > 1:
-        raise UserFacingError(f"several alerts have IDs that begin with {id_prefix!r}: add digits.")
+        raise UserFacingError(
+            f"alerts of several incidents have IDs that begin with {id_prefix!r}: add digits."
+        )
     return found[0]
 
 

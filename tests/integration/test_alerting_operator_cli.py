@@ -296,7 +296,8 @@ def test_an_unknown_id_ends_in_a_sentence(topics: Kafka, tmp_path: Path) -> None
     done = run("alerting", "ack", "zzz", database, env=topics.env)
     assert (done.returncode, done.stderr) == (
         1,
-        "alerting: no alert has the ID 'zzz': `python -m alerting list` shows the open ones.\n",
+        "alerting: no incident has an alert with the ID 'zzz': `python -m alerting list` shows the "
+        "open ones.\n",
     )
 
 
