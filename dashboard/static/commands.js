@@ -16,7 +16,7 @@ export function noticeOf(incident) {
   const key = incidentKey(incident.rule, incident.subject);
   const notice = notices.get(key);
   if (!notice) return null;
-  if (fingerprint(incident) !== notice.before) {
+  if (fingerprint(incident, notice.command) !== notice.before) {
     notices.delete(key);
     return null;
   }
@@ -31,7 +31,7 @@ export function noticeOf(incident) {
 /** Send a command about an incident; `changed()` is called when its notice changes. */
 export async function sendCommand(incident, command, fields, changed) {
   const key = incidentKey(incident.rule, incident.subject);
-  const notice = { command, before: fingerprint(incident), sentAt: performance.now(),
+  const notice = { command, before: fingerprint(incident, command), sentAt: performance.now(),
     pending: true, failed: false, text: `${WORDS[command]} sent …` };
   notices.set(key, notice);
   changed();
@@ -45,8 +45,9 @@ export async function sendCommand(incident, command, fields, changed) {
   }
 }
 
-/** Return what a command is meant to change, and the severity, of which an ack must be. */
-function fingerprint(incident) {
+/** Return what a command is meant to change. An ack holds only up to the severity that it names. */
+function fingerprint(incident, command) {
   const { status, acknowledged_by: by, silenced_until: until, alert_id: alertId } = incident;
-  return JSON.stringify([status, by, until, alertId, incident.severity]);
+  const severity = command === 'ack' ? incident.severity : null;
+  return JSON.stringify([status, by, until, alertId, severity]);
 }
