@@ -16,7 +16,7 @@ from demo.verdict import Truth
 from events.settings import Settings
 from events.topics import ALL, EVENT_TOPICS
 from producer.hashing import Bools, Ints
-from producer.positions import OFFSET_MASK, PARTITION_BITS, position_of, split_position
+from producer.positions import OFFSET_BITS, OFFSET_MASK, position_of, split_position
 
 _COMPACTED = {topic.name for topic in ALL if topic.compacted}
 _EVENTS = {topic.name for topic in EVENT_TOPICS}
@@ -55,8 +55,8 @@ class ArchiveReader:
     def _topic(self, name: str) -> Archived:
         files = list(self._files(name))
         none = [np.empty(0, dtype=np.int64)]
-        unreadable = [self._places(file) for file in files if "kind=unreadable" in file.parts]
-        readable = [self._places(file) for file in files if "kind=unreadable" not in file.parts]
+        unreadable = [self._positions(file) for file in files if "kind=unreadable" in file.parts]
+        readable = [self._positions(file) for file in files if "kind=unreadable" not in file.parts]
         return Archived(
             np.sort(np.concatenate([*none, *readable, *unreadable])),
             np.sort(np.concatenate([*none, *unreadable])),
@@ -72,7 +72,7 @@ class ArchiveReader:
             if small not in merged:
                 yield landing / small
 
-    def _places(self, file: Path) -> Ints:
+    def _positions(self, file: Path) -> Ints:
         # A compacted file is replaced by a longer one of the same name.
         if file not in self._known or file.name == "records.parquet":
             table = pq.ParquetFile(file).read(columns=["partition", "offset"])
@@ -160,7 +160,7 @@ def compare_archive(
         found = archived.get(name, nothing)
         positions, counts = np.unique(found.positions, return_counts=True)
         kept = positions[_is_kept(positions, partitions)]
-        stored = kept if name in _COMPACTED else np.intersect1d(kept, _places_in(partitions))
+        stored = kept if name in _COMPACTED else np.intersect1d(kept, _positions_in(partitions))
         wanted = _wanted(partitions, (due or topic_offsets)[name], last_only=name in _COMPACTED)
         expected, actual = expected + len(np.union1d(wanted, stored)), actual + len(kept)
         missing += _sentences(name, np.setdiff1d(wanted, positions), "is not archived")
@@ -179,10 +179,10 @@ def _wanted(stored: Mapping[int, range], due: Mapping[int, range], *, last_only:
     kept = {
         n: range(max(stored[n].start, offsets.start), offsets.stop) for n, offsets in due.items()
     }
-    return _places_in({n: offsets[-1:] for n, offsets in kept.items()} if last_only else kept)
+    return _positions_in({n: offsets[-1:] for n, offsets in kept.items()} if last_only else kept)
 
 
-def _places_in(partitions: Mapping[int, range]) -> Ints:
+def _positions_in(partitions: Mapping[int, range]) -> Ints:
     parts = [np.empty(0, dtype=np.int64)]
     for number, offsets in partitions.items():
         parts.append(
@@ -196,7 +196,7 @@ def _is_kept(positions: Ints, partitions: Mapping[int, range]) -> Bools:
     first = np.zeros(1 + max(partitions, default=0), dtype=np.int64)
     for number, offsets in partitions.items():
         first[number] = offsets.start
-    numbers = np.minimum(positions >> PARTITION_BITS, len(first) - 1)
+    numbers = np.minimum(positions >> OFFSET_BITS, len(first) - 1)
     kept: Bools = (positions & OFFSET_MASK) >= first[numbers]
     return kept
 

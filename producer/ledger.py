@@ -270,7 +270,7 @@ def add_unnoted(
     one of a run that was killed, or had failed deliveries, if that run would have sent its value by
     then. Other runs have noted all of their records.
     """
-    noted = _noted_places(_streams_of(runs, topic))
+    noted = _noted_positions(_streams_of(runs, topic))
     unknown = [record for some in _chunks(records) for record in _not_in(noted, some)]
     for run in runs:
         if unknown and not run.has_noted_all:
@@ -279,7 +279,7 @@ def add_unnoted(
     return unknown
 
 
-def _noted_places(streams: Iterable[PublishedStream]) -> Ints:
+def _noted_positions(streams: Iterable[PublishedStream]) -> Ints:
     """Return the positions of all records that runs have noted, sorted."""
     positions = [np.empty(0, dtype=np.int64)]
     for stream in streams:

@@ -155,11 +155,15 @@ def _with_links_to_jobs(text: str) -> str:
     return re.sub(r"`([^`]+)`", link, text)
 
 
+_NOT_PROSE = ("```", "#", "- ", "1. ", "|", "    ", "<")
+"""How paragraphs begin that are not wrapped."""
+
+
 def _wrapped(page: str) -> str:
     """Return a page with each paragraph wrapped that has a longer line; code and lists stay."""
     found, in_code = [], False
     for paragraph in page.split("\n\n"):
-        is_prose = not (in_code or paragraph.startswith(("```", "- ", "|", "    ", "<!--")))
+        is_prose = not (in_code or paragraph.startswith(_NOT_PROSE))
         in_code ^= paragraph.count("```") % 2 == 1
         if is_prose and max(map(len, paragraph.splitlines()), default=0) > WIDTH:
             found.append(

@@ -1,4 +1,4 @@
-"""Collect what a topic contains of some runs: the acknowledged records with their places."""
+"""Collect what a topic contains of some runs: the acknowledged records with their positions."""
 
 from array import array
 from collections.abc import Iterator, Sequence

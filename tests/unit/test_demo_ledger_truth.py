@@ -117,7 +117,7 @@ def test_a_record_that_the_topic_lacks_is_missing_and_one_of_no_run_is_wrong(
     assert inputs.wrong == ["record 10000000 of partition 1 of rack-readings is of no run"]
 
 
-def test_a_record_whose_place_another_one_has_taken_is_missing(
+def test_a_record_whose_position_another_one_has_taken_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     records = write_run(tmp_path, ["racks"])

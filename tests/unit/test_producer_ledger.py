@@ -99,9 +99,9 @@ def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(
         file = tmp_path / f"{stream.plan.run_id}.{stream.plan.topic.name}.rows"
         file.write_bytes(file.read_bytes()[: -200 * 5 * 8])
     runs = read_runs(tmp_path)
-    for position, stream in enumerate(sent):
+    for at, stream in enumerate(sent):
         records = []
-        for run in (runs[0].streams[position], stream):
+        for run in (runs[0].streams[at], stream):
             rows = run.acknowledged.rows()
             values = run.plan.values(rows[:, 0])
             shift = 10**8 if run is stream else 0  # the offsets go on in the second run
@@ -109,7 +109,7 @@ def test_what_a_killed_run_had_sent_and_not_noted_is_found_by_its_values(
                 TopicRecord(partition, offset + shift, append_ms, value)
                 for (_, _, partition, offset, append_ms), value in zip(rows, values, strict=True)
             ]
-        own = runs[1].streams[position]
+        own = runs[1].streams[at]
         noted = own.acknowledged.rows()
         own.acknowledged = AcknowledgedRecords()
         for number, flags, partition, offset, append_ms in noted.tolist():
@@ -143,20 +143,20 @@ def test_a_record_that_was_stored_though_its_delivery_failed_is_found_by_its_val
     (sent, *_) = write_run(tmp_path, T0, failed=failed)
     rows = sent.acknowledged.rows()
     values = sent.plan.values(rows[:, 0])
-    position = next(position for position, flags in enumerate(rows[:, 1]) if flags & FaultFlag.COPY)
-    rows[position, 4] += 10 * 60_000
+    at = next(at for at, flags in enumerate(rows[:, 1]) if flags & FaultFlag.COPY)
+    rows[at, 4] += 10 * 60_000
     file = tmp_path / f"{sent.plan.run_id}.{sent.plan.topic.name}.rows"
-    file.write_bytes(np.delete(rows, position, axis=0).tobytes())
+    file.write_bytes(np.delete(rows, at, axis=0).tobytes())
     records = [
         TopicRecord(partition, offset, append_ms, value)
         for (*_, partition, offset, append_ms), value in zip(rows.tolist(), values, strict=True)
     ]
-    once_more = records[0]._replace(offset=10**9, append_ms=records[position].append_ms)
+    once_more = records[0]._replace(offset=10**9, append_ms=records[at].append_ms)
     runs = read_runs(tmp_path)
     others = add_unnoted(runs, sent.plan.topic, [*records, once_more])
-    assert others == ([once_more] if failed else [records[position], once_more])
+    assert others == ([once_more] if failed else [records[at], once_more])
     found = runs[0].streams[0].acknowledged.rows()
-    expected = rows if failed else np.delete(rows, position, axis=0)
+    expected = rows if failed else np.delete(rows, at, axis=0)
     assert sorted(found.tolist()) == sorted(expected.tolist())
 
 
