@@ -5,7 +5,8 @@ result table, as if it ran over all rows so far. Spark does not keep the input t
 it needs to go on, the state. A started query repeats four steps, its micro-batch:
 
 1. Poll. Ask the source how far it has come. If nothing is new, wait for the next trigger. A
-   watermark that has moved, or a timer, also makes a batch, without rows (lesson late_rows).
+   watermark that has moved, or a timer, also makes a batch, without rows
+   (lesson late_rows).
 2. Plan. Write what the batch will read to `offsets`, then plan the query over those rows only.
 3. Run. Merge the new rows with the state, and give the sink the rows of the output mode.
 4. Commit. Write the batch's number to `commits`. After a crash before that, the batch runs again.

@@ -88,7 +88,7 @@ def test_a_module_docstring_begins_with_a_verb_and_that_of_a_job_with_its_questi
 
 
 def test_names_that_were_replaced_are_not_used() -> None:
-    assert REPLACED_NAMES["PersonError"] == "`UserFacingError`"
+    assert "`UserFacingError`" in REPLACED_NAMES.values()
     replaced = re.compile(rf"\b({'|'.join(REPLACED_NAMES)})\b")
     wrong = [
         f"{path.relative_to(ROOT)}:{number}: {name}, expected: {REPLACED_NAMES[name]}"
