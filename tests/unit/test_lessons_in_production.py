@@ -106,7 +106,7 @@ def test_a_job_that_is_gone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_linked_line_stays_within_the_width_of_a_page() -> None:
     text = "word " * 30 + "`user_totals --state-retention ttl` " + "word " * 30
-    linked = pages._with_links_to_jobs(text)
+    linked = pages._wrapped(pages._with_links_to_jobs(text))
     target = Path("../../spark_jobs/clickstream/user_totals.py")
     assert f"ttl`]({target})" in " ".join(linked.split())
     assert max(map(len, linked.splitlines())) <= pages.WIDTH
