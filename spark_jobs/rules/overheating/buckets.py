@@ -151,14 +151,14 @@ def _may_change(
     readings = np.bincount(new, minlength=len(racks))
     hot_readings = np.bincount(new[hot], minlength=len(racks))
     memories = pa.array(list(state.memories), pa.string())
-    has_memory = pc.is_in(racks, value_set=memories).to_numpy(zero_copy_only=False)
-    may_warn = (hot_in_history >= limits.least_hot[number]) | has_memory
+    remembered = pc.is_in(racks, value_set=memories).to_numpy(zero_copy_only=False)
+    may_warn = (hot_in_history >= limits.least_hot[number]) | remembered
     stays_normal = ~may_warn & (hot_readings == 0)
     all_hot = (hot_in_history == np.bincount(old, minlength=len(racks))) & (
         hot_readings == readings
     )
     # A rule without memory takes over a state that may not follow from the readings.
-    stays_warning = may_warn & all_hot & ~limits.has_memory[number] & ~has_memory
+    stays_warning = may_warn & all_hot & ~limits.has_memory[number] & ~remembered
     may_change: NDArray[Any] = (readings > 0) & ~stays_normal & ~stays_warning
     return may_change
 

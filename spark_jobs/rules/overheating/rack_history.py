@@ -99,10 +99,13 @@ class RackHistory:
         # There may be more, from another rule that the inventory gave the rack before.
         self.limits, self.readings = limits, list(readings)[-self._size :]
         self._moved = memory is not None and not self._has_memory
-        self._before = memory.before if memory and self._has_memory else RuleState()
-        self._after = memory.after if memory and self._has_memory else self._replay()
-        if memory and self._moved:
-            self._after.severity = memory.after.severity
+        if memory and self._has_memory:
+            self._before, self._after = memory.before, memory.after
+        else:
+            self._before = RuleState()
+            self._after = self._replay()
+            if memory:
+                self._after.severity = memory.after.severity
 
     @property
     def severity(self) -> str | None:
