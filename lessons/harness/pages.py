@@ -50,7 +50,7 @@ INTRODUCTION = (
 
 def pages() -> dict[Path, str]:
     """Return the text of every page by path."""
-    found = {DOCS / "lessons.md": _index()}
+    found = {DOCS / "lessons.md": _wrapped(_index())}
     for previous, name, following in zip((None, *NAMES), NAMES, (*NAMES[1:], None), strict=False):
         page = _page(load(name), previous, following)
         found[DOCS / "lessons" / f"{name}.md"] = _wrapped(_with_links_to_lessons(page))
@@ -86,7 +86,7 @@ def _index() -> str:
     chapters = " ·\n".join(f"[{chapter}](#{_anchor(chapter)})" for chapter in CHAPTERS)
     lines = [*INTRODUCTION, "", f"Chapters:\n{chapters}", ""]
     for chapter, names in CHAPTERS.items():
-        lines += [f"## {chapter}", "", textwrap.fill(INTRODUCTIONS[chapter], 100), ""]
+        lines += [f"## {chapter}", "", INTRODUCTIONS[chapter], ""]
         lines += [f"- [`{name}`](lessons/{name}.md): {load(name).title}" for name in names]
         lines.append("")
     return HEADER + "\n".join(lines)
