@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from demo.clickstream import TOPICS
 from demo.comparison import Row
 from demo.verdict import Actual
 from events.constants import CLOSED_WINDOW_HEADER
+from events.records import UserAction
 from events.settings import Settings
 from events.times import now_ms
 from events.topics import (
@@ -35,6 +37,11 @@ _LAST_RECORD_COUNTS = (
 )  # fmt: skip
 """Topics in which a later record for a key replaces the earlier; in the others all count."""
 READ_TOPICS = (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS, ALERTS)
+_DECODERS = {
+    topic.name: msgspec.json.Decoder(topic.record or UserAction)
+    for topic in (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS)
+}
+"""They only tell what is a record of its topic: rows keep fields that its record does not have."""
 RECORDS_PER_POLL = 10_000
 FETCH_BYTES, FETCH_WAIT_MS = 1 << 20, 500
 """The broker answers a fetch when it has so many bytes, or after so many milliseconds."""
@@ -57,6 +64,7 @@ class Outputs:
         self._last: dict[str, dict[bytes, bytes]] = {
             topic.name: {} for topic in _LAST_RECORD_COUNTS
         }
+        self._unreadable = Counter[str]()
         self._closed_windows: list[bytes] = []
         self._alert_records: list[tuple[int, int, int, bytes]] = []
         """Append time, partition, offset (the topic's order), and the value."""
@@ -87,10 +95,12 @@ class Outputs:
                         self._alert_records.append(
                             (record.timestamp, record.partition, record.offset, record.value)
                         )
+                elif record.value is None and name in self._last:
+                    self._last[name].pop(record.key, None)
+                elif not _is_readable(record.value, _DECODERS[name]):
+                    self._unreadable[name] += 1
                 elif name in self._all:
                     self._all[name].append(record.value)
-                elif record.value is None:
-                    self._last[name].pop(record.key, None)
                 else:
                     self._last[name][record.key] = record.value
                     if name == RACK_TEMPERATURE.name and CLOSED_WINDOW_HEADER in record.headers:
@@ -126,6 +136,7 @@ class Outputs:
             incidents=self._rows(INCIDENTS),
             closed_windows=[msgspec.json.decode(value) for value in self._closed_windows],
             read_ms=now_ms(),
+            unreadable=dict(self._unreadable),
         )
 
     def _logged_alerts(self) -> list[Row]:
@@ -177,6 +188,15 @@ class Outputs:
 def partitions_of(consumer: KafkaConsumer, name: str) -> list[TopicPartition]:
     """Return the partitions that a topic has now; none if there is no such topic."""
     return [TopicPartition(name, number) for number in consumer.partitions_for_topic(name) or ()]
+
+
+def _is_readable(value: bytes | None, decoder: "msgspec.json.Decoder[msgspec.Struct]") -> bool:
+    """Tell whether a value is a record of its topic."""
+    try:
+        decoder.decode(value or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def _is_alert(record: SourceRecord) -> bool:

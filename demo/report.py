@@ -1,6 +1,7 @@
 """Print what to expect of a demo, then the verdict as a table and a sentence."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -26,10 +27,16 @@ def expectation(
     duration_s: float | None,
     *,
     clickstream: bool = True,
+    rules: Path | None = None,
 ) -> str:
-    """Return what is about to happen and what to look for."""
+    """Return what is about to happen and what to look for; `rules` is the user's rules file."""
     faults = [fault.racks for fault in scenario.faults if isinstance(fault, Overheating)]
-    count = CONSECUTIVE_READINGS
+    rule = (
+        f"a rack overheats by {rules},\nand a NORMAL when it no longer does"
+        if rules
+        else f"a rack's last {CONSECUTIVE_READINGS} readings are all at\n"
+        "or above its threshold, and a NORMAL when they no longer are"
+    )
     hot = sum(racks if isinstance(racks, int) else len(racks) for racks in faults)
     rate = scenario.rate if scenario.rate == "max" else f"{scenario.rate:g}"
     end = "until Ctrl-C" if duration_s is None else f"for {duration_s:g} s"
@@ -38,8 +45,7 @@ def expectation(
         f"{scenario.racks} racks send {rate} readings/s {end} to a Kafka broker on {bootstrap}; "
         f"{hot} of them overheat.\n"
         f"{users if clickstream else ''}"
-        f"Within half a minute you see a WARNING when a rack's last {count} readings are all at\n"
-        "or above its threshold, and a NORMAL when they no longer are: each exactly once, despite\n"
+        f"Within half a minute you see a WARNING when {rule}: each exactly once, despite\n"
         "duplicates, late and malformed records. At the end a table compares actual with expected\n"
         "output.\n"
         f"Logs and data: {folder} (until the next demo). Ctrl-C ends it."

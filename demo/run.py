@@ -199,6 +199,7 @@ class Demo:
                 str(self._folder),
                 options.duration_s,
                 clickstream=options.clickstream,
+                rules=options.rules_path,
             )
         )
         typer.echo(f"Dashboard: {self._dashboard}")

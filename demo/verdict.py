@@ -27,6 +27,8 @@ FIRST_READINGS_WITHIN_MS = 1000
 
 NOT_ALERTS = "records that are no alerts"
 """The row of the table about them; there is one only if the topic `alerts` holds such records."""
+UNREADABLE = "unreadable outputs"
+"""The row of the table about those of other topics; there is one only if a topic holds some."""
 ONLY_IN_TRUTH = {"kind", "decidable_time"}
 """What the truth says of an alert besides the alert's own fields."""
 DEAD_LETTER_IDENTITY = ("source_topic", "partition", "offset")
@@ -73,6 +75,9 @@ class Actual:
 
     `alerts` are as alerting logged them, `alert_topic` as their topic holds them, in its order and
     with append times in epoch ms. `starts` are those of the drivers, the first one first.
+
+    `unreadable` counts, by topic, the records that are none of their topic; `not_alerts` is this
+    number for alerts.
     """
 
     alerts: Sequence[Row] = ()
@@ -88,6 +93,7 @@ class Actual:
     incidents: Sequence[Row] = ()
     read_ms: int = 0
     closed_windows: Sequence[Row] = ()
+    unreadable: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,8 @@ class Verdict:
     """The comparisons, the alerts' by rule, and what the scenario lacked to prove something.
 
     Those that may be None were not made: of inputs, closed windows, signal statistics, distinct
-    actions, of the archive, and of the dashboard.
+    actions, of the archive, and of the dashboard. There is one of unreadable outputs if there are
+    any.
     """
 
     alerts: Mapping[str, Comparison]
@@ -111,6 +118,7 @@ class Verdict:
     distinct: Comparison | None = None
     archived: Comparison | None = None
     dashboard: Comparison | None = None
+    unreadable: Comparison | None = None
 
     @property
     def passed(self) -> bool:
@@ -126,7 +134,8 @@ class Verdict:
     def by_name(self) -> dict[str, Comparison]:
         """The comparisons in the order of the report."""
         inputs = {"input records": self.inputs} if self.inputs else {}
-        return {**inputs, **self.alerts, **self.others}
+        unreadable = {UNREADABLE: self.unreadable} if self.unreadable else {}
+        return {**inputs, **self.alerts, **self.others, **unreadable}
 
     @property
     def others(self) -> dict[str, Comparison]:
@@ -181,6 +190,7 @@ def compare_outputs(
         distinct=compare_distinct(truth.distinct, actual.distinct) if has_distinct else None,
         archived=archived,
         dashboard=dashboard,
+        unreadable=_unreadable_outputs(actual.unreadable),
     )
     return replace(verdict, shortfalls=shortfalls(truth, alerts, verdict.others))
 
@@ -249,6 +259,12 @@ def compare_alerts_by_rule(
     }
     wrong = [f"the topic alerts holds {not_alerts} records that are no alerts"]
     return by_rule | ({NOT_ALERTS: Comparison(0, not_alerts, [], wrong)} if not_alerts else {})
+
+
+def _unreadable_outputs(counts: Mapping[str, int]) -> Comparison | None:
+    """Return what is wrong with topics that hold records of another kind; None without any."""
+    wrong = [f"the topic {topic} holds {n} records of another kind" for topic, n in counts.items()]
+    return Comparison(0, sum(counts.values()), [], wrong) if wrong else None
 
 
 def compare_alerts(expected: Iterable[Row], actual: Sequence[Row]) -> Comparison:

@@ -10,6 +10,7 @@ from events.records import (
     AdImpression,
     Alert,
     AlertCommand,
+    Incident,
     InventoryRack,
     RackReading,
     UserAction,
@@ -139,6 +140,28 @@ def new_alert(
     about = {"subject": subject, "state": state, "severity": severity}
     about |= {"event_time": time, "detected_time": time, "summary": f"{subject} is {state}."}
     return msgspec.json.decode(alert_value(number, **about | changes), type=Alert)
+
+
+def incident(subject: str = "rack-0001", status: str = "firing", **changes: Any) -> Incident:
+    """Return an incident as alerting publishes it."""
+    fields: dict[str, Any] = {
+        "alert_id": f"id of {subject}",
+        "status": status,
+        "severity": "error",
+        "rule": "rack-overheating",
+        "subject": subject,
+        "site_id": "site-a",
+        "start_time": START,
+        "end_time": None,
+        "repeats": 0,
+        "acknowledged_by": None,
+        "silenced_until": None,
+        "inhibited": False,
+        "flapping": False,
+        "summary": f"{subject} is hot.",
+        "last_alert_id": f"id of {subject}",
+    }
+    return msgspec.convert(fields | changes, Incident)
 
 
 def new_command(

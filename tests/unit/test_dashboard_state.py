@@ -31,7 +31,7 @@ from events.topics import (
     USER_TOTALS,
     Topic,
 )
-from tests.builders import START, T0, alert_value, rack, reading
+from tests.builders import START, T0, alert_value, incident, rack, reading
 from tests.unit.test_dashboard_clickstream import action_count, session, total
 
 RULE = "rack-overheating"
@@ -47,28 +47,6 @@ def new_state(*rack_ids: str) -> State:
 def received(record: msgspec.Struct, key: str | None = None, append_ms: int = T0) -> Received:
     """Return a record as a consumer gets it."""
     return Received(None if key is None else key.encode(), encode(record), append_ms)
-
-
-def incident(subject: str = "rack-0001", status: str = "firing", **changes: Any) -> Incident:
-    """Return an incident as alerting publishes it."""
-    fields: dict[str, Any] = {
-        "alert_id": f"id of {subject}",
-        "status": status,
-        "severity": "error",
-        "rule": RULE,
-        "subject": subject,
-        "site_id": "site-a",
-        "start_time": START,
-        "end_time": None,
-        "repeats": 0,
-        "acknowledged_by": None,
-        "silenced_until": None,
-        "inhibited": False,
-        "flapping": False,
-        "summary": f"{subject} is hot.",
-        "last_alert_id": f"id of {subject}",
-    }
-    return msgspec.convert(fields | changes, Incident)
 
 
 def window(scope: str, number: int, reading_count: int = 1) -> Received:

@@ -11,10 +11,11 @@ from kafka import TopicPartition
 from alerting.store import Counts, Store
 from demo import outputs
 from demo.outputs import Outputs
+from events.records import encode
 from events.settings import Settings
-from events.topics import ALERTS, INCIDENTS
+from events.topics import ALERTS, DEAD_LETTERS, DISTINCT_EVENTS, INCIDENTS
 from tests.alerting import FakeRecord
-from tests.builders import alert_value
+from tests.builders import action, alert_value, incident
 
 FIRST, SECOND = (json.loads(alert_value(number)) for number in (1, 2))
 PARTITION = TopicPartition(Settings().topic(ALERTS), 0)
@@ -94,7 +95,7 @@ def test_all_partitions_are_read_also_of_a_topic_that_has_more_than_the_contract
     assert set(map(frozenset, numbers.values())) == {frozenset({0})}
 
 
-def test_what_is_no_alert_is_left_out_and_an_incident_has_its_last_record(
+def test_what_is_no_record_of_its_topic_is_left_out_and_an_incident_has_its_last_record(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = Settings()
@@ -108,12 +109,13 @@ def test_what_is_no_alert_is_left_out_and_an_incident_has_its_last_record(
         alert.replace(b"{", b'{"unknown": "\xff", ', 1),
         alert.replace(b"{", b'{"unknown": ' + b"[" * 10_000 + b"]" * 10_000 + b", ", 1),
     ]
-    incidents = [("a", 1), ("b", 1), ("a", 2), ("b", None)]
+    first, last = (encode(incident(summary=text)) for text in ("first", "last"))
+    deep = b"[" * 10_000 + b"]" * 10_000
     unread: dict[str, list[tuple[str, bytes | None]]] = {
         ALERTS.name: [("key", value) for value in (alert, None, *no_alerts)],
-        INCIDENTS.name: [
-            (key, None if n is None else b'{"number": %d}' % n) for key, n in incidents
-        ],
+        INCIDENTS.name: [("a", first), ("b", first), ("a", last), ("b", None), ("a", b"{}")],
+        DISTINCT_EVENTS.name: [("key", value) for value in (encode(action("a")), b"{", deep)],
+        DEAD_LETTERS.name: [("key", None)],
     }
 
     class Consumer(AlertsConsumer):
@@ -141,7 +143,9 @@ def test_what_is_no_alert_is_left_out_and_an_incident_has_its_last_record(
     reader.poll(0)
     actual = reader.actual()
     assert actual.alert_topic == [(FIRST, 5)]
-    assert actual.incidents == [{"number": 2}]
+    assert actual.incidents == [json.loads(last)]
+    assert [row["event_id"] for row in actual.distinct] == ["a"]
+    assert actual.unreadable == {"incidents": 1, "distinct-events": 2, "dead-letters": 1}
 
 
 def test_a_malformed_command_is_not_counted_as_a_record_of_alerts(

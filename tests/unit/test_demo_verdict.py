@@ -164,6 +164,9 @@ def printed(expected: Truth, actual: Actual, width: int = 200, **comparisons: Co
 def test_what_to_expect_names_the_readings_that_the_rule_counts() -> None:
     text = report.expectation(Scenario(), "localhost:9092", "demo", None)
     assert f"a rack's last {CONSECUTIVE_READINGS} readings are all at\nor above" in text
+    text = report.expectation(Scenario(), "localhost:9092", "demo", None, rules=Path("own.yaml"))
+    assert "a WARNING when a rack overheats by own.yaml,\nand a NORMAL when it no longer" in text
+    assert "readings are" not in text
 
 
 def test_all_expected_outputs_and_nothing_else_pass() -> None:
@@ -330,6 +333,13 @@ def test_a_record_that_is_not_an_alert_is_wrong() -> None:
     assert [(name, each.wrong) for name, each in by_rule.items() if not each.passed] == [
         ("records that are no alerts", ["the topic alerts holds 2 records that are no alerts"])
     ]
+
+
+def test_records_of_another_kind_fail_and_name_their_topic() -> None:
+    text = printed(truth(), outputs_of(truth(), unreadable={"user-totals": 2}))
+    assert "the topic user-totals holds 2 records of another kind" in text
+    assert "FAILED in unreadable outputs: 0 missing, 1 wrong." in text
+    assert "unreadable outputs" not in printed(truth(), outputs_of(truth()))
 
 
 def test_each_rules_alerts_are_compared_in_a_row_of_their_own() -> None:
