@@ -44,10 +44,6 @@ class BoundedDict(Generic[Key, Value]):
             return self._entries.pop(next(iter(self._entries)))
         return None
 
-    def pop(self, key: Key) -> Value | None:
-        """Remove a key; return its value, or None."""
-        return self._entries.pop(key, None)
-
     def values(self) -> Iterator[Value]:
         """Return the values, the least recently set one first."""
         return iter(self._entries.values())

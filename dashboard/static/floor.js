@@ -15,6 +15,8 @@ const TILES_PER_FRAME = 100;
 const DENSE_ABOVE = 160;
 /** Three times the animation of `.flash` in floor.css. */
 const FLASH_MS = 1500;
+/** How long a person pauses before the page says what a search has found. */
+const ANNOUNCE_AFTER_MS = 700;
 const natural = new Intl.Collator('en', { numeric: true });
 
 const tiles = new Map();
@@ -27,6 +29,7 @@ let dense = false;
 let current = null;
 let pointed = null;
 let filterIsOld = false;
+let announcement;
 
 /** Prepare the floor plan; `open(rackId)` is called for the rack that a person chooses. */
 export function initFloor(theStore, open) {
@@ -42,8 +45,8 @@ export function initFloor(theStore, open) {
   plan.addEventListener('pointerover', (event) => point(event.target.closest('.tile'), false));
   plan.addEventListener('pointerleave', () => point(null, false));
   byId('legend-bar').style.background = gradient();
-  byId('rack-filter').addEventListener('input', applyFilter);
-  byId('only-warning').addEventListener('change', applyFilter);
+  byId('rack-filter').addEventListener('input', search);
+  byId('only-warning').addEventListener('change', search);
 }
 
 /** Return the tile of a rack. */
@@ -316,7 +319,16 @@ function neighbour(tile, key) {
   return best ? tiles.get(best.dataset.rack) : null;
 }
 
-/** Show only the racks that the search field and the switch ask for. */
+/** Show the racks that a person asks for, and announce how many these are. */
+function search() {
+  const shown = applyFilter();
+  clearTimeout(announcement);
+  announcement = setTimeout(() => {
+    setText(byId('announcer'), shown ? `${plural(shown, 'rack')} shown.` : 'No rack matches.');
+  }, ANNOUNCE_AFTER_MS);
+}
+
+/** Show only the racks that the search field and the switch ask for; return how many. */
 function applyFilter() {
   const text = byId('rack-filter').value.trim().toLowerCase();
   const onlyWarning = byId('only-warning').checked;
@@ -339,4 +351,5 @@ function applyFilter() {
     const first = byId('plan').querySelector('.tile:not([hidden])');
     if (first) makeCurrent(tiles.get(first.dataset.rack));
   }
+  return shown;
 }

@@ -249,7 +249,8 @@ function offer(parts, incident, pending) {
     [parts.silence, open && !silenced],
     [parts.unsilence, silenced],
   ]);
-  const focused = document.activeElement;
+  const inDurations = parts.silences.contains(document.activeElement);
+  const focused = inDurations ? parts.silence : document.activeElement;
   for (const [button, shown] of possible) {
     setShown(button, shown);
     setAttribute(button, 'aria-disabled', pending ? 'true' : null);

@@ -31,6 +31,7 @@ from tests.browser.keyboard import (
     TWO_FRAMES,
     UNREACHED,
     assert_focus_is_visible,
+    at_rest,
     focused_rack,
     press,
     reach,
@@ -72,10 +73,13 @@ def test_what_one_person_does_everybody_sees(site: Site, browser: Browser, page:
         expect(incident(other, rack_id)).to_have_attribute("data-status", "acknowledged")
         assert site.listed()[rack_id]["acknowledged_by"] == "dashboard"
 
+        row.get_by_role("button", name="Silence").click()
+        row.locator(".durations button").first.focus()
         in_other = incident(other, rack_id)
         in_other.get_by_role("button", name="Silence").click()
         in_other.get_by_role("button", name="1 hour").click()
         expect(row).to_have_attribute("data-status", "silenced")
+        expect(row.get_by_role("button", name="Unsilence")).to_be_focused()
         assert site.listed()[rack_id]["silenced_until"] is not None
 
         row.get_by_role("button", name="Unsilence").click()
@@ -149,6 +153,7 @@ def use_floor_plan(page: Page, hot: str) -> None:
 
     press(page, page.locator("#rack-filter"), hot[-4:])
     expect(shown).to_have_count(1)
+    expect(page.locator("#announcer")).to_have_text("1 rack shown.")
     page.keyboard.press("Control+A")
     page.keyboard.press("Delete")
     expect(shown).to_have_count(racks)
@@ -232,8 +237,13 @@ def use_panel(page: Page, rack_id: str) -> None:
     page.keyboard.press("Enter")
     panel = page.locator("#rack-panel")
     expect(panel.locator("#rack-alerts > li")).not_to_have_count(0)
-    open_all(page, panel.locator("summary:visible"))
+    summaries = panel.locator("summary:visible")
+    open_all(page, summaries)
     expect(panel.locator("#rack-alerts > li").first.get_by_role("region")).to_be_visible()
+    for summary in reversed(summaries.all()):
+        reach(page, summary)
+        head = at_rest(panel.locator(".panel-head"))
+        assert at_rest(summary)["y"] >= head["y"] + head["height"], "the head covers the focus"
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
 
