@@ -5,30 +5,25 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 
 from events.records import InventoryRack
 from events.rules import AnyRule, Kind, Rules
-
-_RACK = {
-    "rack_id": pa.string(),
-    "site_id": pa.string(),
-    "device_type": pa.string(),
-    "threshold_c": pa.float64(),
-    "readings_per_second": pa.float64(),
-    "severity": pa.string(),
-}
+from events.spark_schemas import spark_schema
 
 
 def join_rack(rows: DataFrame, inventory: tuple[InventoryRack, ...]) -> DataFrame:
     """Add `rack`, the inventory's struct for `rack_id`; null for a rack that it does not name."""
     columns = {
-        name: pa.array([getattr(rack, name) for rack in inventory], kind)
-        for name, kind in _RACK.items()
+        field.name: pa.array(
+            [getattr(rack, field.name) for rack in inventory], to_arrow_type(field.dataType)
+        )
+        for field in spark_schema(InventoryRack)
     }
     # From Arrow it becomes a local relation, which is broadcast without tasks: a real-time query
     # leaves no slot for them.
     table = rows.sparkSession.createDataFrame(pa.table(columns))
-    racks = table.select("rack_id", F.struct(*_RACK).alias("rack"))
+    racks = table.select("rack_id", F.struct(*columns).alias("rack"))
     return rows.join(F.broadcast(racks), on="rack_id", how="left")
 
 

@@ -47,23 +47,24 @@ class FleetLimits:
 
 def fleet_limits(inventory: Iterable[InventoryRack], rules: Rules) -> FleetLimits:
     """Return the limits of the inventory's racks, and as the default those of any other rack."""
-    default = _limits(rules.for_rack(Overheating, ""), None, None)
+    default_rule = rules.for_rack(Overheating, "")
+    default = _limits(default_rule, None, default_rule.severity_of(None))
     by_rack = {}
     for rack in inventory:
         rule = rules.for_rack(Overheating, rack.rack_id, rack.device_type)
-        limits = _limits(rule, rack.threshold_c, rack.severity)
+        limits = _limits(rule, rack.threshold_c, rule.severity_of(rack))
         if limits != default:
             by_rack[rack.rack_id] = limits
     return FleetLimits(default, by_rack)
 
 
 @cache
-def _limits(rule: Overheating, threshold_c: float | None, severity: str | None) -> Limits:
+def _limits(rule: Overheating, threshold_c: float | None, severity: str) -> Limits:
     own = threshold_c if rule.threshold_c is None else rule.threshold_c
     return Limits(
         threshold_c=DEFAULT_THRESHOLD_C if own is None else own,
         count=rule.count,
-        severity=rule.severity or severity or DEFAULT_SEVERITY,
+        severity=severity,
         clear_below_c=rule.clear_below_c,
         within_us=_to_micros(rule.within_s),
         rising=rule.rising,
