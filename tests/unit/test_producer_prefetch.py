@@ -1,11 +1,16 @@
 """Prefetching keeps the order, is bounded, and raises errors in the consumer."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from producer.pacing.prefetch import prefetch
-from tests.support import eventually
+from tests.support import equal_to, eventually
+
+
+def background_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "prefetch"]
 
 
 def test_items_come_in_order_and_end() -> None:
@@ -25,6 +30,7 @@ def test_no_more_items_are_made_than_the_size_allows() -> None:
     # One is taken, three are ready, and one waits for room.
     eventually(lambda: len(made), lambda count: count == 5)
     taken.close()  # type: ignore[attr-defined]
+    eventually(background_threads, equal_to([]))
     assert len(made) == 5
 
 
