@@ -14,7 +14,6 @@ from demo.clickstream import TOPICS
 from demo.comparison import Row
 from demo.verdict import Actual
 from events.constants import CLOSED_WINDOW_HEADER
-from events.records import UserAction
 from events.settings import Settings
 from events.times import now_ms
 from events.topics import (
@@ -23,6 +22,7 @@ from events.topics import (
     ALERTS,
     DEAD_LETTERS,
     DISTINCT_EVENTS,
+    EVENT_TOPICS,
     INCIDENTS,
     RACK_TEMPERATURE,
     SIGNAL_STATISTICS,
@@ -37,11 +37,19 @@ _LAST_RECORD_COUNTS = (
 )  # fmt: skip
 """Topics in which a later record for a key replaces the earlier; in the others all count."""
 READ_TOPICS = (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS, ALERTS)
-_DECODERS = {
-    topic.name: msgspec.json.Decoder(topic.record or UserAction)
+_KINDS = {
+    topic.name: [
+        msgspec.json.Decoder(each.record)
+        for each in (EVENT_TOPICS if topic is DISTINCT_EVENTS else (topic,))
+        if each.record
+    ]
     for topic in (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS)
 }
-"""They only tell what is a record of its topic: rows keep fields that its record does not have."""
+"""Decoders of the records that a topic may hold: `deduplicate` writes those of any event topic.
+
+They only check a value. Rows are decoded without a type, so that they keep unknown fields.
+"""
+_REMOVABLE = {topic.name for topic in _LAST_RECORD_COUNTS if topic.compacted}
 RECORDS_PER_POLL = 10_000
 FETCH_BYTES, FETCH_WAIT_MS = 1 << 20, 500
 """The broker answers a fetch when it has so many bytes, or after so many milliseconds."""
@@ -64,7 +72,7 @@ class Outputs:
         self._last: dict[str, dict[bytes, bytes]] = {
             topic.name: {} for topic in _LAST_RECORD_COUNTS
         }
-        self._unreadable = Counter[str]()
+        self._other_records = Counter[str]()
         self._closed_windows: list[bytes] = []
         self._alert_records: list[tuple[int, int, int, bytes]] = []
         """Append time, partition, offset (the topic's order), and the value."""
@@ -95,10 +103,10 @@ class Outputs:
                         self._alert_records.append(
                             (record.timestamp, record.partition, record.offset, record.value)
                         )
-                elif record.value is None and name in self._last:
+                elif record.value is None and name in _REMOVABLE:
                     self._last[name].pop(record.key, None)
-                elif not _is_readable(record.value, _DECODERS[name]):
-                    self._unreadable[name] += 1
+                elif not any(_is_record(record.value, kind) for kind in _KINDS[name]):
+                    self._other_records[name] += 1
                 elif name in self._all:
                     self._all[name].append(record.value)
                 else:
@@ -136,7 +144,7 @@ class Outputs:
             incidents=self._rows(INCIDENTS),
             closed_windows=[msgspec.json.decode(value) for value in self._closed_windows],
             read_ms=now_ms(),
-            unreadable=dict(self._unreadable),
+            other_records=dict(self._other_records),
         )
 
     def _logged_alerts(self) -> list[Row]:
@@ -190,10 +198,11 @@ def partitions_of(consumer: KafkaConsumer, name: str) -> list[TopicPartition]:
     return [TopicPartition(name, number) for number in consumer.partitions_for_topic(name) or ()]
 
 
-def _is_readable(value: bytes | None, decoder: "msgspec.json.Decoder[msgspec.Struct]") -> bool:
-    """Tell whether a value is a record of its topic."""
+def _is_record(value: bytes | None, kind: "msgspec.json.Decoder[msgspec.Struct]") -> bool:
+    """Tell whether a value is a record of a kind."""
     try:
-        decoder.decode(value or b"")
+        kind.decode(value or b"")
+        (value or b"").decode()  # msgspec does not look at fields that the kind does not have
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True

@@ -27,8 +27,8 @@ FIRST_READINGS_WITHIN_MS = 1000
 
 NOT_ALERTS = "records that are no alerts"
 """The row of the table about them; there is one only if the topic `alerts` holds such records."""
-UNREADABLE = "unreadable outputs"
-"""The row of the table about those of other topics; there is one only if a topic holds some."""
+OTHER_RECORDS = "records of another kind"
+"""The row of the table about them; there is one only if another topic holds such records."""
 ONLY_IN_TRUTH = {"kind", "decidable_time"}
 """What the truth says of an alert besides the alert's own fields."""
 DEAD_LETTER_IDENTITY = ("source_topic", "partition", "offset")
@@ -76,8 +76,8 @@ class Actual:
     `alerts` are as alerting logged them, `alert_topic` as their topic holds them, in its order and
     with append times in epoch ms. `starts` are those of the drivers, the first one first.
 
-    `unreadable` counts, by topic, the records that are none of their topic; `not_alerts` is this
-    number for alerts.
+    `other_records` counts, by topic, the records of another kind than the topic's. `not_alerts` is
+    this number for the topic `alerts`.
     """
 
     alerts: Sequence[Row] = ()
@@ -93,7 +93,7 @@ class Actual:
     incidents: Sequence[Row] = ()
     read_ms: int = 0
     closed_windows: Sequence[Row] = ()
-    unreadable: Mapping[str, int] = field(default_factory=dict)
+    other_records: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,7 @@ class Verdict:
     """The comparisons, the alerts' by rule, and what the scenario lacked to prove something.
 
     Those that may be None were not made: of inputs, closed windows, signal statistics, distinct
-    actions, of the archive, and of the dashboard. There is one of unreadable outputs if there are
-    any.
+    actions, of the archive, and of the dashboard. There is one of `other_records` if there are any.
     """
 
     alerts: Mapping[str, Comparison]
@@ -118,7 +117,7 @@ class Verdict:
     distinct: Comparison | None = None
     archived: Comparison | None = None
     dashboard: Comparison | None = None
-    unreadable: Comparison | None = None
+    other_records: Comparison | None = None
 
     @property
     def passed(self) -> bool:
@@ -134,8 +133,8 @@ class Verdict:
     def by_name(self) -> dict[str, Comparison]:
         """The comparisons in the order of the report."""
         inputs = {"input records": self.inputs} if self.inputs else {}
-        unreadable = {UNREADABLE: self.unreadable} if self.unreadable else {}
-        return {**inputs, **self.alerts, **self.others, **unreadable}
+        other_records = {OTHER_RECORDS: self.other_records} if self.other_records else {}
+        return {**inputs, **self.alerts, **self.others, **other_records}
 
     @property
     def others(self) -> dict[str, Comparison]:
@@ -190,7 +189,7 @@ def compare_outputs(
         distinct=compare_distinct(truth.distinct, actual.distinct) if has_distinct else None,
         archived=archived,
         dashboard=dashboard,
-        unreadable=_unreadable_outputs(actual.unreadable),
+        other_records=_compare_other_records(actual.other_records),
     )
     return replace(verdict, shortfalls=shortfalls(truth, alerts, verdict.others))
 
@@ -261,7 +260,7 @@ def compare_alerts_by_rule(
     return by_rule | ({NOT_ALERTS: Comparison(0, not_alerts, [], wrong)} if not_alerts else {})
 
 
-def _unreadable_outputs(counts: Mapping[str, int]) -> Comparison | None:
+def _compare_other_records(counts: Mapping[str, int]) -> Comparison | None:
     """Return what is wrong with topics that hold records of another kind; None without any."""
     wrong = [f"the topic {topic} holds {n} records of another kind" for topic, n in counts.items()]
     return Comparison(0, sum(counts.values()), [], wrong) if wrong else None

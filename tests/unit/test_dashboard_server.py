@@ -27,9 +27,8 @@ from events.records import AlertCommand, encode
 from events.settings import Settings
 from events.times import now_ms, to_ms, to_text
 from events.topics import INCIDENTS, RACK_READINGS
-from tests.builders import T0, rack, reading
+from tests.builders import T0, incident, rack, reading
 from tests.support import above, equal_to, eventually
-from tests.unit.test_dashboard_state import incident
 
 PAGE = {"X-Requested-With": "rackstream-dashboard"}
 ACK = {"command": "ack", "rule": "rack-overheating", "subject": "rack-0001"}

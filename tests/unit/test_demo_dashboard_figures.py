@@ -34,9 +34,9 @@ from events.topics import (
     USER_TOTALS,
     Topic,
 )
-from tests.builders import START, T0, alert_value
+from tests.builders import START, T0, alert_value, incident
 from tests.unit.test_dashboard_clickstream import action_count, attribution, session, total
-from tests.unit.test_dashboard_state import incident, signals, window
+from tests.unit.test_dashboard_state import signals, window
 
 RECORDS: dict[Topic, list[bytes]] = {
     ALERTS: [alert_value(1, subject="hot"), alert_value(1, subject="hot"), alert_value(2)],

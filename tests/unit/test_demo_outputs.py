@@ -13,9 +13,9 @@ from demo import outputs
 from demo.outputs import Outputs
 from events.records import encode
 from events.settings import Settings
-from events.topics import ALERTS, DEAD_LETTERS, DISTINCT_EVENTS, INCIDENTS
+from events.topics import ALERTS, DEAD_LETTERS, DISTINCT_EVENTS, INCIDENTS, USER_TOTALS
 from tests.alerting import FakeRecord
-from tests.builders import action, alert_value, incident
+from tests.builders import action, alert_value, click, incident, reading
 
 FIRST, SECOND = (json.loads(alert_value(number)) for number in (1, 2))
 PARTITION = TopicPartition(Settings().topic(ALERTS), 0)
@@ -110,12 +110,15 @@ def test_what_is_no_record_of_its_topic_is_left_out_and_an_incident_has_its_last
         alert.replace(b"{", b'{"unknown": ' + b"[" * 10_000 + b"]" * 10_000 + b", ", 1),
     ]
     first, last = (encode(incident(summary=text)) for text in ("first", "last"))
+    events = [encode(action("a")), encode(click("c")), encode(reading(1))]
+    not_utf8 = events[0].replace(b"{", b'{"unknown": "\xff", ', 1)
     deep = b"[" * 10_000 + b"]" * 10_000
     unread: dict[str, list[tuple[str, bytes | None]]] = {
         ALERTS.name: [("key", value) for value in (alert, None, *no_alerts)],
         INCIDENTS.name: [("a", first), ("b", first), ("a", last), ("b", None), ("a", b"{}")],
-        DISTINCT_EVENTS.name: [("key", value) for value in (encode(action("a")), b"{", deep)],
+        DISTINCT_EVENTS.name: [("key", value) for value in (*events, not_utf8, b"{", deep)],
         DEAD_LETTERS.name: [("key", None)],
+        USER_TOTALS.name: [("key", None)],
     }
 
     class Consumer(AlertsConsumer):
@@ -144,8 +147,10 @@ def test_what_is_no_record_of_its_topic_is_left_out_and_an_incident_has_its_last
     actual = reader.actual()
     assert actual.alert_topic == [(FIRST, 5)]
     assert actual.incidents == [json.loads(last)]
-    assert [row["event_id"] for row in actual.distinct] == ["a"]
-    assert actual.unreadable == {"incidents": 1, "distinct-events": 2, "dead-letters": 1}
+    assert actual.distinct == [json.loads(event) for event in events]
+    assert actual.other_records == {
+        "incidents": 1, "distinct-events": 3, "dead-letters": 1, "user-totals": 1,
+    }  # fmt: skip
 
 
 def test_a_malformed_command_is_not_counted_as_a_record_of_alerts(
