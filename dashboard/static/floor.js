@@ -322,7 +322,9 @@ function neighbour(tile, key) {
 /** Show the racks that a person asks for, and announce how many these are. */
 function search() {
   const shown = applyFilter();
+  setText(byId('announcer'), ''); // or else the same result twice would be announced once
   clearTimeout(announcement);
+  if (tiles.size === 0) return;
   announcement = setTimeout(() => {
     setText(byId('announcer'), shown ? `${plural(shown, 'rack')} shown.` : 'No rack matches.');
   }, ANNOUNCE_AFTER_MS);

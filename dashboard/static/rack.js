@@ -43,6 +43,11 @@ export function initRack(theStore, leave) {
   byId('rack-temperature').append(temperatures.figure);
   byId('rack-windows').append(windows.figure);
   const panel = byId('rack-panel');
+  const head = panel.querySelector('.panel-head');
+  // The head stays on top, and must not cover what has the focus.
+  new ResizeObserver(() => {
+    panel.style.scrollPaddingTop = `${head.offsetHeight}px`;
+  }).observe(head);
   byId('rack-close').addEventListener('click', closeRack);
   document.addEventListener('keydown', (event) => {
     if (event.key === 'Escape' && !event.target.matches('input')) closeRack();

@@ -240,12 +240,17 @@ def use_panel(page: Page, rack_id: str) -> None:
     summaries = panel.locator("summary:visible")
     open_all(page, summaries)
     expect(panel.locator("#rack-alerts > li").first.get_by_role("region")).to_be_visible()
-    for summary in reversed(summaries.all()):
-        reach(page, summary)
-        head = at_rest(panel.locator(".panel-head"))
-        assert at_rest(summary)["y"] >= head["y"] + head["height"], "the head covers the focus"
+    assert_head_covers_no_focus(page, summaries)
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
+
+
+def assert_head_covers_no_focus(page: Page, controls: Locator) -> None:
+    """Go back from the last of the panel's controls to the first, which scrolls upwards."""
+    for control in reversed(controls.all()):
+        reach(page, control)
+        head = at_rest(page.locator("#rack-panel .panel-head"))
+        assert at_rest(control)["y"] >= head["y"] + head["height"], "the head covers the focus"
 
 
 def test_more_incidents_are_shown_by_keyboard(site: Site, browser: Browser) -> None:
@@ -306,6 +311,10 @@ def test_hostile_names_are_only_text(site: Site, page: Page) -> None:
             assert shown.evaluate("node => node.closest('bdi') !== null"), "its direction stays"
             assert shown.locator("*").count() == 0, "no element was made of it"
         assert page.evaluate(INVISIBLE_ON_PAGE) == []
+        if rack_id == max(HOSTILE_RACKS, key=len):
+            summaries = page.locator("#rack-panel summary:visible")
+            open_all(page, summaries)
+            assert_head_covers_no_focus(page, summaries)
         page.locator("#rack-close").click()
     assert page.locator("script").count() == scripts
     assert page.locator("img[src='x']").count() == 0
