@@ -139,7 +139,7 @@ def test_every_job_is_documented(documentation: str) -> None:
 def test_the_delay_of_alerts_in_micro_batches_is_the_one_that_the_command_names() -> None:
     rules = " ".join((ROOT / "docs" / "rules.md").read_text(encoding="utf-8").split())
     least_s, most_s = MICRO_BATCH_DELAY_S
-    assert f"Alerts then take {least_s} to {most_s} s instead of milliseconds." in rules
+    assert f"Alerts then take {least_s} to {most_s} s and the interval of the batches" in rules
 
 
 def test_every_target_of_make_is_described_and_only_existing_ones_are_mentioned(

@@ -203,10 +203,10 @@ def silence(
 ) -> None:
     """Suppress the notices of a rule and a subject for a while.
 
-    Alerts are still logged and counted. When the silence ends, people are notified about open
-    incidents. If people were notified of an incident before, they are still notified when it is
-    resolved. A second silence replaces the first. The command goes to the Kafka topic
-    alert-commands and needs no database.
+    Alerts are still logged and counted. When the silence ends, people are notified about the open
+    incidents that they have not been notified of. If they were notified of an incident before, they
+    are still notified when it is resolved. A second silence replaces the first. The command goes to
+    the Kafka topic alert-commands and needs no database.
     """
     if not for_ms:
         raise UserFacingError("--for must be greater than 0: use unsilence to end a silence.")

@@ -29,8 +29,7 @@ def printed_by(heading: str, topics: Kafka, *changes: tuple[str, str]) -> str:
         code = code.replace(f'"{topic.name}"', f'"{topics.name(topic)}"')
     broker = f'bootstrap_servers="{topics.bootstrap}"'
     # The name of a topic is the first argument.
-    code = re.sub(r'(Consumer\("[^"]+"|Consumer\(|Producer\()', rf"\1, {broker}", code)
-    code = code.replace("(, ", "(")
+    code = re.sub(r'(kafka\.Kafka\w+\()("[^"]+", )?', rf"\1\2{broker}, ", code)
     for before, after in changes:
         assert before in code, before
         code = code.replace(before, after)
@@ -47,6 +46,7 @@ def test_a_reading_is_sent_and_a_malformed_one_is_sent_again(topics: Kafka) -> N
     reading = msgspec.json.decode(sent.value or b"", type=RackReading)
     assert sent.key == reading.rack_id.encode()
     value = (sent.value or b"").replace(b"71.5", b"71,5")
+    assert value != sent.value
     topics.send(RACK_READINGS, [("rack-1", value)])
 
     malformed = topics.read_all(RACK_READINGS)[-1]

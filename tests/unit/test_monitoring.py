@@ -254,3 +254,12 @@ def test_the_page_lists_each_rule_as_it_is() -> None:
         (name, rule["labels"]["severity"], rule.get("for", "at once"))
         for name, rule in RULES.items()
     ]
+
+
+def test_each_section_that_a_rule_names_is_in_the_docs() -> None:
+    descriptions = " ".join(rule["annotations"]["description"] for rule in RULES.values())
+    named = re.findall(r"\(docs/(\w+\.md), ([^)]+)\)", descriptions)
+    assert len(named) > 2
+    for page, section in named:
+        headings = re.findall(r"^#+ (.+)$", (ROOT / "docs" / page).read_text("utf-8"), re.MULTILINE)
+        assert section in headings, (page, section)
