@@ -83,7 +83,7 @@ STATUS_METRICS: Sequence[StatusMetric[DriverStatus]] = (
     ),
     _query(
         "waiting_since_timestamp_seconds",
-        "Since when records have waited without a batch that ended; absent if none wait.",
+        "Since when records have waited for the end of a batch; absent if none wait, or unknown.",
         lambda query: timestamp_s(query.waiting_since),
     ),
     _query(
