@@ -77,7 +77,9 @@ def run(
     max_attempts: Annotated[
         int,
         typer.Option(
-            min=1, help="How often a notice is tried before it goes to the dead-letter file."
+            min=1,
+            help="How often a notice is tried before it goes to the dead-letter file. One that the "
+            "channel rejects itself goes there at once.",
         ),
     ] = 12,
     retry_initial: Annotated[

@@ -21,9 +21,9 @@ def health(database: Database = None) -> None:
     """Say whether the `run` with this database works: exit 0, or 1 and one sentence why not.
 
     Unhealthy: no process of this host has the database, it has ended or hangs, the broker does not
-    answer, a topic no longer exists, no records are read, or no incidents published. How long each
-    of these may last: docs/operations.md, Status and health. A failing channel is not unhealthy: it
-    is retried and reported, and a restart would not help.
+    answer, a topic no longer exists, it does not look for records, or it cannot publish a changed
+    incident. How long each of these may last: docs/operations.md, Status and health. A failing
+    channel is not unhealthy: it is retried and reported, and a restart would not help.
     """
     path = (database or _configured_database()).resolve()
     found = find_statuses(find_home(), PROGRAM, AlertingStatus, host=socket.gethostname())

@@ -27,6 +27,25 @@ Port = Annotated[
         show_default=False,
     ),
 ]
+PortOfFolder = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=65535,
+        help="Stop the broker only if it has this port; by default whatever its port is.",
+        show_default=False,
+    ),
+]
+PortToAsk = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=65535,
+        help="The port to ask on this machine; by default that of the broker of --data-dir, or "
+        "else that in KAFKA_BOOTSTRAP_SERVERS.",
+        show_default=False,
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(
@@ -60,7 +79,7 @@ def up(
 
 
 @app.command()
-def down(port: Port = None, data_dir: DataDir = None) -> None:
+def down(port: PortOfFolder = None, data_dir: DataDir = None) -> None:
     """Stop the broker and keep its data."""
     folder = (data_dir or _default_data_dir(settings.load())).resolve()
     broker = server.find(folder)
@@ -76,7 +95,7 @@ def down(port: Port = None, data_dir: DataDir = None) -> None:
 
 
 @app.command()
-def status(port: Port = None, data_dir: DataDir = None) -> None:
+def status(port: PortToAsk = None, data_dir: DataDir = None) -> None:
     """Print whether the broker answers; exit 0 if it does, otherwise 1."""
     config = settings.load()
     folder = (data_dir or _default_data_dir(config)).resolve()

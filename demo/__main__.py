@@ -109,6 +109,9 @@ def run_command(
 ) -> None:
     """Play a scenario, show its alerts as they come, and compare all outputs with the truth.
 
+    After the first alert, Ctrl-C ends the producers, and the comparison follows. An earlier or a
+    second Ctrl-C ends the demo without one (exit 130).
+
     Exit status: 0 if nothing is missing or wrong and the scenario was long
     enough to prove it, else 1.
 

@@ -22,8 +22,9 @@ INTRODUCTION = """\
 
 # Commands
 
-Every program explains itself with `--help`; this page has the same for all of them. Run them as
-`.venv/bin/python -m …`. [operations.md](operations.md) has the settings that they share.
+This page has the descriptions, options and defaults of all programs. `--help` also has the choices
+and bounds of options, and says which are required. Run them as `.venv/bin/python -m …`.
+[operations.md](operations.md) has the settings that they share.
 """
 
 

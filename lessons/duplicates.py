@@ -1,9 +1,9 @@
 """Four ways to deduplicate events by `guid` and `eventTime`, and what each keeps in state.
 
-By `guid` alone, Spark keeps every id for ever. By `guid` and `eventTime` with a watermark, old ids
-are removed, but a copy with another time counts as another event. `dropDuplicatesWithinWatermark`
-compares only `guid`. It forgets a `guid` once the watermark is later than its first copy by the
-lateness.
+By `guid` alone, or with `eventTime` but without a watermark, Spark keeps every id for ever. By
+`guid` and `eventTime` with a watermark, old ids are removed, but a copy with another time counts as
+another event. `dropDuplicatesWithinWatermark` compares only `guid`. It forgets a `guid` once the
+watermark is later than its first copy by the lateness.
 
 Notice: The copy of 10:00:03 comes through wherever the time is part of the key, and is removed
 within the watermark. With `guid` within the watermark, the copy of 10:02:01 is removed too: expired

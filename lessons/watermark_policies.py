@@ -4,9 +4,9 @@ Each stream's watermark is its own newest event time minus its own lateness.
 `spark.sql.streaming.multipleWatermarkPolicy` is `min`, which loses no row of the slower stream, or
 `max`, which waits for no stream.
 
-Notice: 10:30 minus ten minutes is 10:20, and 10:10 minus five is 10:05. Under `max`, the next click
-of 10:12 is late and its window is dropped; under `min` it counts. A stream without new events holds
-`min` back for ever.
+Notice: 10:30 minus ten minutes is 10:20, and 10:10 minus five is 10:05. Under `max`, the window of
+10:10 is closed already when the click of 10:12 comes, so the click is dropped; under `min` it
+counts. A stream without new events holds `min` back for ever.
 In production: `ad_attribution` uses `min` by default. With `--watermark-policy max` it would lose
 what the slower topic still delivers.
 """

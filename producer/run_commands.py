@@ -65,12 +65,16 @@ def run_command(
         bool,
         typer.Option(
             help="Send a final record per topic to close open windows, sessions and joins. "
-            "All other event times end at least 80 min (actions) or 4 h 10 min (clicks) before it."
+            "All other event times end at least 80 min (actions) or 4 h 10 min (clicks) before it. "
+            "Jobs drop the events of a later --flush run on the same topics as late."
         ),
     ] = False,
     scenario: Annotated[
         Path | None,
-        typer.Option(help="YAML file of options and faults; command-line options override it."),
+        typer.Option(
+            help="YAML file of options and faults. Command-line options override it, and --fault "
+            "adds to its faults."
+        ),
     ] = None,
     fault: Annotated[
         list[str] | None,

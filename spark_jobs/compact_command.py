@@ -16,7 +16,7 @@ app = typer.Typer()
 @app.command()
 def compact(
     archive: Annotated[
-        Path, typer.Option(help="The folder that the job archive writes to.")
+        Path, typer.Option(help="The folder that the job archive writes to; not a URL.")
     ] = Path(".rackstream/archive"),
     every_ms: Annotated[
         int | None,
@@ -30,7 +30,7 @@ def compact(
         ),
     ] = None,
 ) -> None:
-    """Merge the archive's small files into one file per hour, below `compacted`.
+    """Merge the archive's small files into one per topic, kind and hour, below `compacted`.
 
     The job archive may run meanwhile. With --every, a compaction that cannot be made is reported,
     and the next one is made nonetheless.

@@ -123,14 +123,15 @@ def run(
     inventory: Annotated[
         Path | None,
         typer.Option(
-            help="The racks with their thresholds, as JSON lines; by default 100 °C for all."
+            help="The racks with their thresholds, as JSON lines. Without it each threshold is "
+            "100 °C, and site_outage does not start."
         ),
     ] = None,
     rules: Annotated[
         Path | None,
         typer.Option(
             help="YAML file that changes the rules, for all racks, some, or a device type; "
-            "needs --inventory."
+            "needs --inventory. A job whose rules change starts with a new checkpoint."
         ),
     ] = None,
     state_partitions: Annotated[
@@ -154,8 +155,8 @@ def run(
         float | None,
         typer.Option(
             min=0,
-            help="Least time between the starts of a rule's micro-batches, instead of "
-            "--batch-seconds: somebody waits for alerts, and each batch costs processor time.",
+            help="Least time between the starts of a rule's micro-batches; by default that of "
+            "--batch-seconds. People wait for alerts, so keep it short.",
         ),
     ] = None,
     records_per_batch: Annotated[
@@ -170,16 +171,17 @@ def run(
         int | None,
         typer.Option(
             min=1,
-            help="The most tasks in which one micro-batch reads a topic (default: one for each of "
-            "its partitions). Each task has a fixed cost, which small batches need only once.",
+            help="The most tasks that read a topic in one micro-batch (default: one per "
+            "partition). Each task has a fixed cost, so small batches are cheaper with 1.",
         ),
     ] = None,
     no_dead_letters: Annotated[
         bool,
         typer.Option(
             "--no-dead-letters",
-            help="Do not add the job dead_letters. With checkpoints in an object store, give it "
-            "to all processes but one: there no lock keeps two from reporting the same topic.",
+            help="Do not add the job dead_letters. In an object store no lock keeps two processes "
+            "from reporting the same topic. There, give it to all but one, which must read every "
+            "topic, as `run dead_letters` does.",
         ),
     ] = False,
     progress: Annotated[

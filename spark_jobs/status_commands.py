@@ -62,7 +62,9 @@ def status(
     LATEST is how long ago the latest batch ended, LAG how many records the topics hold beyond it,
     and IN/S the rate of records read. LATE counts the records that were dropped as late, and
     SKIPPED those that were left out as unreadable or from the future, since the driver started. In
-    Real-time Mode Spark reports no lag and no rate.
+    Real-time Mode Spark reports no lag and no rate. `-` is unknown, and not 0.
+
+    Exit status 1 if no driver has a status.
     """
     if not watch:
         found = _find()

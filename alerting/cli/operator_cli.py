@@ -51,8 +51,8 @@ def list_command(
     """Show open incidents, the newest first, and active silences.
 
     The data is read from the database of `alerting run` on this machine. An acknowledgement or a
-    silence shows once that process has read it from Kafka, usually within a second. The exit status
-    is 0, with or without open incidents.
+    silence shows once that process has read it from Kafka, usually within a second. `--json` has
+    the incidents without the silences. The exit status is 0, with or without open incidents.
     """
     path = database_path(database)
     console = rendering.console()

@@ -53,7 +53,9 @@ class Options(JobOptions):
         "were clicked.",
     ] = "left"
     first_only: Annotated[
-        bool, "Write only the earliest click of an impression, once no earlier one can come."
+        bool,
+        "Write only the earliest click of an impression, once no earlier one can come; with "
+        "--join inner or left.",
     ] = False
     impressions_watermark: Annotated[str, "How late an impression may be and still count."] = (
         to_interval(IMPRESSIONS_WATERMARK)

@@ -40,7 +40,7 @@ class Options(JobOptions):
     archive_seconds: Annotated[
         float,
         "Least time between the starts of two micro-batches of the archive, instead of "
-        "--batch-seconds: each writes a file per topic.",
+        "--batch-seconds: each writes a file per topic and read task.",
         DEPLOYMENT_SETTING,
     ] = 60.0
 
