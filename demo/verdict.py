@@ -262,7 +262,7 @@ def compare_alerts_by_rule(
 
 def _compare_other_records(counts: Mapping[str, int]) -> Comparison | None:
     """Return what is wrong with topics that hold records of another kind; None without any."""
-    wrong = [f"the topic {topic} holds {n} records of another kind" for topic, n in counts.items()]
+    wrong = [f"{OTHER_RECORDS} in the topic {topic}: {n}" for topic, n in counts.items()]
     return Comparison(0, sum(counts.values()), [], wrong) if wrong else None
 
 

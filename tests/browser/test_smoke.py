@@ -9,9 +9,9 @@ from events.topics import ALERTS, INCIDENTS, RACK_READINGS
 from tests.browser.dashboard import running_dashboard
 from tests.browser.site import incident as incident_row
 from tests.browser.site import opened
-from tests.builders import alert_value, reading
+from tests.builders import alert_value, incident, reading
 from tests.support import Kafka
-from tests.unit.test_dashboard_state import RULE, incident
+from tests.unit.test_dashboard_state import RULE
 
 RACK = "rack-0001"
 

@@ -32,11 +32,10 @@ from events.topics import (
     USER_TOTALS,
 )
 from tests.browser.dashboard import RunningDashboard, running_dashboard
-from tests.builders import alert_value, click, impression, rack, reading
+from tests.builders import alert_value, click, impression, incident, rack, reading
 from tests.readme import transcript
 from tests.support import Kafka, equal_to, eventually
 from tests.unit.test_dashboard_clickstream import action_count, attribution, session, total
-from tests.unit.test_dashboard_state import incident
 
 MOST_BYTES_PER_BROWSER = 200_000
 """What waits for a browser that does not read, with the server's own objects."""

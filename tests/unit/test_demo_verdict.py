@@ -337,7 +337,7 @@ def test_a_record_that_is_not_an_alert_is_wrong() -> None:
 
 def test_records_of_another_kind_fail_and_name_their_topic() -> None:
     text = printed(truth(), outputs_of(truth(), other_records={"user-totals": 2}))
-    assert "the topic user-totals holds 2 records of another kind" in text
+    assert "records of another kind in the topic user-totals: 2" in text
     assert "FAILED in records of another kind: 0 missing, 1 wrong." in text
     assert "of another kind" not in printed(truth(), outputs_of(truth()))
 

@@ -29,6 +29,7 @@ from events.topics import (
     INCIDENTS,
     RACK_TEMPERATURE,
     SIGNAL_STATISTICS,
+    USER_TOTALS,
     Topic,
 )
 from tests.alerting import T0 as T0_MS
@@ -37,6 +38,8 @@ from tests.builders import alert_value, rack
 from tests.unit.test_demo_verdict import dead_letter, truth, window
 
 NAMES = {Settings().topic(topic): topic for topic in outputs.READ_TOPICS}
+UNJUDGED = {"value": None, "value_base64": None, "error": "", "seen_time": to_text(T0_MS)}
+"""Fields of a dead letter that its truth does not have."""
 
 
 @dataclass
@@ -87,6 +90,8 @@ class Pipeline:
 
     def write(self, topic: Topic, row: Any, key: str = "key", *headers: tuple[str, bytes]) -> None:
         """Append a record to a topic."""
+        if topic == DEAD_LETTERS:
+            row = UNJUDGED | row
         record = (key.encode(), json.dumps(row).encode(), *headers)
         self.topics.setdefault(topic.name, []).append(record)
 
@@ -167,6 +172,13 @@ def judge(pipeline: Pipeline, *options: str) -> tuple[int, list[str]]:
 def test_outputs_that_are_all_right_pass(pipeline: Pipeline) -> None:
     status, lines = judge(pipeline)
     assert (status, lines[-1]) == (0, "All outputs match the truth: 0 missing, 0 wrong.")
+
+
+def test_a_record_of_another_kind_fails_and_its_topic_is_named(pipeline: Pipeline) -> None:
+    pipeline.write(USER_TOTALS, {"user_id": "u"}, "other")
+    status, lines = judge(pipeline)
+    assert (status, lines[-1]) == (1, "FAILED in records of another kind: 0 missing, 1 wrong.")
+    assert any("records of another kind in the topic user-totals: 1" in line for line in lines)
 
 
 def test_closed_windows_are_those_with_the_header(pipeline: Pipeline) -> None:
