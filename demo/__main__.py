@@ -19,13 +19,12 @@ import typer
 import producer
 from demo import processes, verdict_command
 from demo.environment import ignore_personal_settings
-from demo.run import Demo, Interrupted, Options, Signals
+from demo.run import OWN_RULES, Demo, Interrupted, Options, Signals
 from events import cli, settings
 from events.catalog import RULES as RULE_NAMES
 from events.files import exclusive_lock, make_folder, writing
 from producer.scenario import load_scenario
 
-RULES = Path(__file__).with_name("rules.yaml")
 SCENARIO = Path(producer.__file__).parent / "scenarios" / "demo.yaml"
 LOCK = "lock"
 """The demo's lock file, which also marks its folder: the demo deletes all else that is there."""
@@ -109,8 +108,8 @@ def run_command(
 ) -> None:
     """Play a scenario, show its alerts as they come, and compare all outputs with the truth.
 
-    After the first alert, Ctrl-C ends the producers, and the comparison follows. An earlier or a
-    second Ctrl-C ends the demo without one (exit 130).
+    While the producers send, the first Ctrl-C after the first alert ends them, and the comparison
+    follows. Any other Ctrl-C ends the demo without one (exit 130).
 
     Exit status: 0 if nothing is missing or wrong and the scenario was long
     enough to prove it, else 1.
@@ -124,7 +123,7 @@ def run_command(
     if watermark is not None and clickstream:
         raise cli.UserFacingError("--watermark is for the rules alone: add --no-clickstream.")
     if rules is None and scenario == SCENARIO:
-        rules = RULES
+        rules = OWN_RULES
     options = Options(
         scenario,
         load_scenario(scenario, {}, []),

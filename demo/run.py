@@ -54,6 +54,8 @@ CLICKSTREAM_JOBS: tuple[JobName, ...] = (
 STATISTICS_JOB: JobName = "signal_statistics"
 REAL_TIME_OPTIONS = ("--conf=spark.shuffle.streaming.networkBufferMaxWaitTimeMs=10",)
 """Alerts come some milliseconds later; the other programs get a tenth of a processor more."""
+OWN_RULES = Path(__file__).with_name("rules.yaml")
+"""The rules of the demo's own scenario; that of overheating has its defaults."""
 RULES_BATCH_S, OTHERS_BATCH_S = 2, 20
 """The least time between two micro-batches of a rule, and of another job.
 
@@ -199,7 +201,7 @@ class Demo:
                 str(self._folder),
                 options.duration_s,
                 clickstream=options.clickstream,
-                rules=options.rules_path,
+                rules=None if options.rules_path == OWN_RULES else options.rules_path,
             )
         )
         typer.echo(f"Dashboard: {self._dashboard}")
