@@ -62,8 +62,8 @@ class AlertingMetrics:
     ) -> None:
         self._latency = Histogram(
             "rackstream_alert_event_to_append_seconds",
-            "From the event time of an alert's deciding reading to the alert's append time in "
-            "Kafka; repeats are not counted.",
+            "From an alert's event time to the alert's append time in Kafka; repeats are not "
+            "counted.",
             ("rule",),
             buckets=LATENCY_BUCKETS_S,
             registry=None,

@@ -79,7 +79,7 @@ def run(
         typer.Option(
             min=1,
             help="How often a notice is tried before it goes to the dead-letter file. One that the "
-            "channel rejects itself goes there at once.",
+            "receiver rejects (400, 413, 422) goes there at once.",
         ),
     ] = 12,
     retry_initial: Annotated[

@@ -92,8 +92,9 @@ def verdict_command(
     """Compare all outputs of a pipeline with what its producers have sent.
 
     End the producers first, and leave the jobs and alerting running: the command waits for the
-    outputs that are still missing. It judges all runs of the ledger together. The jobs must run
-    with their default options, except for `--rules`.
+    outputs that are still missing. It judges all runs of the ledger together. Options that change
+    what a job outputs, such as --join or --watermark, must have their defaults; --rules and
+    --closed-windows name the exceptions.
 
     Exit status: 0 if nothing is missing or wrong, and the run was long enough to prove it: every
     rule had alerts of both states, every other row expects something (closed windows may all be not

@@ -66,7 +66,7 @@ def run_command(
         typer.Option(
             help="Send a final record per topic to close open windows, sessions and joins. "
             "All other event times end at least 80 min (actions) or 4 h 10 min (clicks) before it. "
-            "Jobs drop the events of a later --flush run on the same topics as late."
+            "With clicks or actions, jobs drop the events of a later --flush run as late."
         ),
     ] = False,
     scenario: Annotated[

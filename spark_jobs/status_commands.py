@@ -64,7 +64,7 @@ def status(
     SKIPPED those that were left out as unreadable or from the future, since the driver started. In
     Real-time Mode Spark reports no lag and no rate. `-` is unknown, and not 0.
 
-    Exit status 1 if no driver has a status.
+    Exit status 1 if no driver has a status, or if a status file cannot be read.
     """
     if not watch:
         found = _find()
