@@ -195,8 +195,9 @@ def test_a_verdict_on_what_the_demo_leaves_names_each_output_that_was_spoilt(
                 (RACK_OVERHEATING,),
             ).fetchone()
             alerts.execute("DELETE FROM alerts WHERE alert_id = ?", (alert_id,))
-        dead_letter = {"source_topic": "rack-readings", "partition": 0, "offset": 77_777_777}
-        kafka.send(DEAD_LETTERS, [(None, json.dumps(dead_letter).encode())])
+        dead_letter = json.loads(kafka.read_all(DEAD_LETTERS)[0].value or b"")
+        place = {"source_topic": "rack-readings", "partition": 0, "offset": 77_777_777}
+        kafka.send(DEAD_LETTERS, [(None, json.dumps(dead_letter | place).encode())])
         kafka.send(INCIDENTS, [(kafka.read_all(INCIDENTS)[0].key, None)])
         kafka.send(RACK_READINGS, [("rack-0001", b"{}")])
         files = (f"--ledger={played.home / 'ledger'}", f"--database={database}")
