@@ -149,6 +149,7 @@ def test_the_demos_own_scenario_proves_every_rule_and_every_job(
     states = {(alert["rule"], alert["state"]) for alert in alerts_in(text)}
     assert states == RULES_IN_BOTH_STATES
     assert not_printed([*text.splitlines(), *map(as_on_a_terminal, alerts_in(text))]) == []
+    assert "a rack's last 3 readings are all at\nor above its threshold" in text
 
     promises.compare("first alert of make demo", first_alert_s(text), FIRST_ALERT_WITHIN_S)
     promises.compare("every rule of make demo", played.every_rule_s, EVERY_RULE_WITHIN_S)
