@@ -8,7 +8,7 @@ if __name__ == "__main__":
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,32 +18,24 @@ from events.topics import ALL
 
 app = cli.new_app("A real Apache Kafka broker on this machine, without Docker.")
 
+
+def _port_option(help_text: str) -> Any:
+    """Return an option for a port, without a default value."""
+    return typer.Option(min=1, max=65535, help=help_text, show_default=False)
+
+
 Port = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=65535,
-        help="The broker's port; by default that in KAFKA_BOOTSTRAP_SERVERS.",
-        show_default=False,
-    ),
+    int | None, _port_option("The broker's port; by default that in KAFKA_BOOTSTRAP_SERVERS.")
 ]
 PortOfFolder = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        max=65535,
-        help="Stop the broker only if it has this port; by default whatever its port is.",
-        show_default=False,
-    ),
+    _port_option("Stop the broker only if it has this port; by default whatever its port is."),
 ]
 PortToAsk = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        max=65535,
-        help="The port to ask on this machine; by default that of the broker of --data-dir, or "
-        "else that in KAFKA_BOOTSTRAP_SERVERS.",
-        show_default=False,
+    _port_option(
+        "The port to ask on this machine; by default that of the broker of --data-dir, or else "
+        "that in KAFKA_BOOTSTRAP_SERVERS."
     ),
 ]
 DataDir = Annotated[
