@@ -19,12 +19,13 @@ import typer
 import producer
 from demo import processes, verdict_command
 from demo.environment import ignore_personal_settings
-from demo.run import OWN_RULES, Demo, Interrupted, Options, Signals
+from demo.run import Demo, Interrupted, Options, Signals
 from events import cli, settings
 from events.catalog import RULES as RULE_NAMES
 from events.files import exclusive_lock, make_folder, writing
 from producer.scenario import load_scenario
 
+RULES = Path(__file__).with_name("rules.yaml")
 SCENARIO = Path(producer.__file__).parent / "scenarios" / "demo.yaml"
 LOCK = "lock"
 """The demo's lock file, which also marks its folder: the demo deletes all else that is there."""
@@ -123,7 +124,7 @@ def run_command(
     if watermark is not None and clickstream:
         raise cli.UserFacingError("--watermark is for the rules alone: add --no-clickstream.")
     if rules is None and scenario == SCENARIO:
-        rules = OWN_RULES
+        rules = RULES
     options = Options(
         scenario,
         load_scenario(scenario, {}, []),

@@ -29,7 +29,10 @@ def expectation(
     clickstream: bool = True,
     rules: Path | None = None,
 ) -> str:
-    """Return what is about to happen and what to look for; `rules` is the user's rules file."""
+    """Return what is about to happen and what to look for.
+
+    `rules` is the rules file, if that changes the overheating rule.
+    """
     faults = [fault.racks for fault in scenario.faults if isinstance(fault, Overheating)]
     rule = (
         f"a rack overheats by {rules},\nand a NORMAL when it no longer does"

@@ -30,7 +30,7 @@ from events.cli import UserFacingError, handle_end
 from events.constants import LOST_SIGNAL_WATERMARK
 from events.driver_starts import read_starts
 from events.inventory import read_inventory, write_inventory
-from events.rules import Rules, read_rules
+from events.rules import Overheating, Rules, read_rules
 from events.settings import Settings
 from events.times import duration_ms
 from jars.java import QUICK_JAVA
@@ -54,8 +54,6 @@ CLICKSTREAM_JOBS: tuple[JobName, ...] = (
 STATISTICS_JOB: JobName = "signal_statistics"
 REAL_TIME_OPTIONS = ("--conf=spark.shuffle.streaming.networkBufferMaxWaitTimeMs=10",)
 """Alerts come some milliseconds later; the other programs get a tenth of a processor more."""
-OWN_RULES = Path(__file__).with_name("rules.yaml")
-"""The rules of the demo's own scenario; that of overheating has its defaults."""
 RULES_BATCH_S, OTHERS_BATCH_S = 2, 20
 """The least time between two micro-batches of a rule, and of another job.
 
@@ -194,6 +192,11 @@ class Demo:
                 "topic_prefix": f"demo-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-",
             }
         )
+        # Written here and not by the producer, as the jobs read it when they start.
+        inventory = list(scenario.inventory(scenario.make_world()))
+        write_inventory(self._inventory_path, inventory)
+        if options.rules_path:
+            self._rules = read_rules(options.rules_path, inventory)
         typer.echo(
             report.expectation(
                 scenario,
@@ -201,15 +204,10 @@ class Demo:
                 str(self._folder),
                 options.duration_s,
                 clickstream=options.clickstream,
-                rules=None if options.rules_path == OWN_RULES else options.rules_path,
+                rules=options.rules_path if self._rules.of(Overheating) else None,
             )
         )
         typer.echo(f"Dashboard: {self._dashboard}")
-        # Written here and not by the producer, as the jobs read it when they start.
-        inventory = list(scenario.inventory(scenario.make_world()))
-        write_inventory(self._inventory_path, inventory)
-        if options.rules_path:
-            self._rules = read_rules(options.rules_path, inventory)
         os.environ.setdefault("KAFKA_HEAP_OPTS", f"-Xmx512m {QUICK_JAVA}")
         broker = server.start(port, self._folder / "kafka")
         topics.create_topics(broker.bootstrap, self._settings.topic_prefix)

@@ -18,8 +18,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from broker import server
 from broker.server import free_port
+from demo.__main__ import RULES as RULES_FILE
 from demo.__main__ import SCENARIO
-from demo.run import OWN_RULES as RULES_FILE
 from events.catalog import RACK_OVERHEATING, RULES, WEAK_SIGNAL
 from events.topics import (
     DEAD_LETTERS,
