@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from alerting.decoding import SourceRecord, decode_alert
 from alerting.store import Counts, read_alerts, read_counts
+from dashboard.received import UNREADABLE
 from demo.clickstream import TOPICS
 from demo.comparison import Row
 from demo.verdict import Actual
@@ -40,14 +41,15 @@ READ_TOPICS = (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS, ALERTS)
 _KINDS = {
     topic.name: [
         msgspec.json.Decoder(each.record)
-        for each in (EVENT_TOPICS if topic is DISTINCT_EVENTS else (topic,))
+        for each in (EVENT_TOPICS[::-1] if topic is DISTINCT_EVENTS else (topic,))
         if each.record
     ]
     for topic in (*_ALL_RECORDS_COUNT, *_LAST_RECORD_COUNTS)
 }
 """Decoders of the records that a topic may hold: `deduplicate` writes those of any event topic.
 
-They only check a value. Rows are decoded without a type, so that they keep unknown fields.
+User actions come first, since it writes these by default. The decoders only check a value. Rows are
+decoded without a type, so that they keep unknown fields.
 """
 _REMOVABLE = {topic.name for topic in _LAST_RECORD_COUNTS if topic.compacted}
 RECORDS_PER_POLL = 10_000
@@ -200,10 +202,12 @@ def partitions_of(consumer: KafkaConsumer, name: str) -> list[TopicPartition]:
 
 def _is_record(value: bytes | None, kind: "msgspec.json.Decoder[msgspec.Struct]") -> bool:
     """Tell whether a value is a record of a kind."""
+    if value is None:
+        return False
     try:
-        kind.decode(value or b"")
-        (value or b"").decode()  # msgspec does not look at fields that the kind does not have
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        kind.decode(value)
+        value.decode()  # msgspec does not look at fields that the kind does not have
+    except UNREADABLE:
         return False
     return True
 

@@ -205,9 +205,9 @@ def silence(
 
     Alerts are still logged and counted. When the silence ends, people are notified about the open
     incidents that they have not been notified of, or that became more severe; of the others they
-    are reminded. If they were notified of an incident before, they
-    are still notified when it is resolved. A second silence replaces the first. The command goes to
-    the Kafka topic alert-commands and needs no database.
+    are reminded. If they were notified of an incident before, they are still notified when it is
+    resolved. A second silence replaces the first. The command goes to the Kafka topic
+    alert-commands and needs no database.
     """
     if not for_ms:
         raise UserFacingError("--for must be greater than 0: use unsilence to end a silence.")
