@@ -41,7 +41,7 @@ from spark_jobs.runtime.restarts import DEFAULT_RESTARTS
 from spark_jobs.runtime.session import COUNT_STATE_ROWS, OBJECT_STORE_CONFIG, new_session
 from spark_jobs.runtime.start_log import StartLog
 from spark_jobs.runtime.status_recorder import StatusRecorder
-from spark_jobs.runtime.supervisor import PreparedQuery, Supervisor
+from spark_jobs.runtime.supervisor import LOOK_EVERY_S, PreparedQuery, Supervisor
 from spark_jobs.runtime.topic_watch import TopicWatch
 from spark_jobs.runtime.windows import mark_closed
 
@@ -56,6 +56,14 @@ SPARE_SLOTS = 8
 
 A real-time task holds its slot for as long as the query runs.
 """
+DYNAMIC_ALLOCATION = "spark.dynamicAllocation.enabled"
+"""With it, Spark asks for executors when there are tasks."""
+FIRST_EXECUTOR_S = 60.0
+"""How long a standalone cluster may take for a driver's first executor, after Spark's own wait."""
+NO_EXECUTOR = (
+    "{master} has given this driver no executor: see whether the cluster has a worker with enough "
+    "free cores and memory, and start the jobs again."
+)
 JVM_ENDED = (
     "Spark's JVM has ended, most often because memory ran out: give the jobs more (the limit of "
     "their container, or --conf spark.driver.memory=2g), or run fewer in one process, and start "
@@ -159,6 +167,7 @@ def run(
         signal.signal(signal.SIGINT, on_ctrl_c)
         supervisor = Supervisor(recorder, partial(_missing_topics, settings), options.restarts, log)
         try:
+            _require_executor(spark, received)
             BatchListener(handlers).add_to(spark)
             for stage in _stages(jobs):
                 for number, group in enumerate(_by_urgency(stage)):
@@ -438,6 +447,25 @@ def count_slots(
 def _status(number: int) -> int:
     """Return the exit status after a signal."""
     return 130 if number == signal.SIGINT else 0
+
+
+def _require_executor(spark: SparkSession, received: Sequence[int]) -> None:
+    """Wait until a standalone cluster has given an executor, or a signal arrives.
+
+    Raises `UserFacingError` when none comes: a new process may get one. A Spark master that dies
+    after it has stored an application, but before it has answered the driver, never gives that
+    driver an executor. The restarted master knows the stored application, and ignores the one that
+    the driver then registers from the same address.
+    """
+    master = spark.sparkContext.master or ""
+    if not master.startswith("spark://") or spark.conf.get(DYNAMIC_ALLOCATION, "false") == "true":
+        return
+    java_context = spark.sparkContext._jsc.sc()
+    deadline = time.monotonic() + FIRST_EXECUTOR_S
+    while not (received or java_context.getExecutorIds().size()):
+        if time.monotonic() > deadline:
+            raise UserFacingError(NO_EXECUTOR.format(master=master))
+        time.sleep(LOOK_EVERY_S)
 
 
 def _answers(spark: SparkSession) -> bool:

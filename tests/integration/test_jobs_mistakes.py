@@ -1,23 +1,34 @@
 """A user who starts jobs wrongly reads one sentence, without a stack trace; exit status 1."""
 
+import os
 import re
 import socket
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from broker.server import free_port
 from events import cli
 from spark_jobs.__main__ import app
-from tests.support import Kafka, run
+from tests.support import ROOT, SPARK_STARTS_WITHIN_S, Kafka, eventually, kill, run
 
 pytestmark = pytest.mark.full
 
 Command = Callable[..., tuple[object, str, str]]
+SPARK_CLASS = Path(pyspark.__file__).with_name("bin") / "spark-class"
 RUN = ("spark_jobs", "run", "rack_temperature", "--trigger=available-now")
+IMPATIENT = """
+import runpy
+from spark_jobs.runtime import runner
+runner.FIRST_EXECUTOR_S = 1
+runpy.run_module("spark_jobs", run_name="__main__", alter_sys=True)
+"""
+"""The command `spark_jobs`, which waits for a cluster's executor for one second."""
 
 
 def complaint(*options: str, env: dict[str, str]) -> str:
@@ -169,3 +180,46 @@ def test_the_list_names_every_job_with_its_question_and_its_topics(command: Comm
         ],
     ]
     assert len({line.index("[") for line in lines}) == 1, "the columns are aligned"
+
+
+@pytest.fixture
+def master_without_workers(tmp_path: Path) -> Iterator[str]:
+    """Run a Spark master, and return its address."""
+    port, log = free_port(), tmp_path / "master.log"
+    address = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port()))
+    with log.open("wb") as out:
+        master = subprocess.Popen(
+            [SPARK_CLASS, "org.apache.spark.deploy.master.Master", *address],
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        eventually(lambda: "New state: ALIVE" in log.read_text())
+        yield f"spark://127.0.0.1:{port}"
+    finally:
+        kill(master)
+
+
+def test_a_cluster_that_gives_no_executor_is_one_sentence(
+    topics: Kafka, tmp_path: Path, master_without_workers: str
+) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            IMPATIENT,
+            *RUN[1:],
+            f"--conf=spark.master={master_without_workers}",
+        ],
+        cwd=ROOT,
+        env=os.environ | topics.env | {"RACKSTREAM_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=SPARK_STARTS_WITHIN_S,
+        check=False,
+    )
+    assert only_line(done.stderr) == (
+        f"spark_jobs: {master_without_workers} has given this driver no executor: see whether the "
+        "cluster has a worker with enough free cores and memory, and start the jobs again."
+    )
+    assert done.returncode == 1
