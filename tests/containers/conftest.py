@@ -5,7 +5,7 @@ Without an engine they are listed as not run. With REQUIRE_DOCKER=1 they fail.
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +41,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             f"REQUIRE_DOCKER is 1, and no Docker engine answers: {engine_missing()}", pytrace=False
         )
     pytest.skip("no Docker engine answers")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a failed test what its containers wrote last: afterwards they are removed."""
+    report = yield
+    if call.when == "call" and report.failed and isinstance(item, pytest.Function):
+        stack = item.funcargs.get("stack")
+        if isinstance(stack, Stack):
+            report.sections.append(("last lines of the containers", stack.last_lines()))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -154,6 +154,13 @@ class Stack:
 
         eventually(not_back, lambda names: not names, timeout_s=120, every_s=1)
 
+    def last_lines(self) -> str:
+        """Return the states of all containers and the last lines that each has written."""
+        everything = ("--profile", "*")
+        states = self.attempt(*everything, "ps", "--all")
+        lines = self.attempt(*everything, "logs", "--no-color", "--tail", "8")
+        return "".join(each.stdout + each.stderr for each in (states, lines))
+
     def not_working(self, *services: str) -> dict[str, str]:
         """Return what `docker compose ps --all` shows of the services that are not healthy.
 
