@@ -15,8 +15,6 @@ SHORTEST_STALL_S = 30.0
 """No query is stuck earlier: one long garbage collection is longer than five short batches."""
 LONGEST_FIRST_BATCH_S = 180.0
 """The first batch after a start compiles code."""
-LONGEST_START_S = 180.0
-"""So long at most may Spark start. It waits up to two minutes for a cluster's executors."""
 SLOWEST_RECORDS_PER_S = 5_000
 """A batch that reads a backlog may last so much longer: `silent_sensor` reads a whole topic in one.
 
@@ -26,17 +24,13 @@ Of a busy machine with two processors; an idle one reads ten times as many.
 
 def problems(driver: DriverStatus, at_ms: int) -> list[str]:
     """Return what is wrong with a driver, as sentences; none when it is healthy."""
-    of_the_process = process_problems(driver, at_ms)
-    start_s = age_s(driver.started_time, at_ms)
-    if not (of_the_process or driver.queries) and start_s > LONGEST_START_S:
-        of_the_process = [
-            f"process {driver.pid} has started no query for {duration(start_s)}: "
-            "see in Spark's log what it waits for."
-        ]
-    return [
+    of_the_process = [
         f"{text} (jobs: {', '.join(driver.jobs)})" if text.startswith("process") else text
-        for text in of_the_process
-    ] or [sentence for query in driver.queries if (sentence := query_problem(query, at_ms))]
+        for text in process_problems(driver, at_ms)
+    ]
+    return of_the_process or [
+        sentence for query in driver.queries if (sentence := query_problem(query, at_ms))
+    ]
 
 
 def query_problem(query: QueryStatus, at_ms: int) -> str | None:

@@ -89,9 +89,9 @@ def status(
 def health() -> None:
     """Say whether the drivers of this host work: exit 0, or 1 and one sentence why not.
 
-    Unhealthy: a driver has ended, hangs or starts no query, the broker does not answer, a query
-    does not run, a micro-batch query ends no batch although records wait, or a real-time query ends
-    no batch. How long each of these may last: docs/operations.md, Status and health.
+    Unhealthy: a driver has ended or hangs, the broker does not answer, a query does not run, a
+    micro-batch query ends no batch although records wait, or a real-time query ends no batch. How
+    long each of these may last: docs/operations.md, Status and health.
     """
     at_ms = now_ms()
     found = _find(host=socket.gethostname())

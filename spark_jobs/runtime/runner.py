@@ -59,7 +59,7 @@ A real-time task holds its slot for as long as the query runs.
 DYNAMIC_ALLOCATION = "spark.dynamicAllocation.enabled"
 """With it, Spark asks for executors when there are tasks."""
 FIRST_EXECUTOR_S = 60.0
-"""How long a standalone cluster may take for a driver's first executor, after Spark's own wait."""
+"""How long a standalone cluster may take to give an executor, after Spark has started."""
 NO_EXECUTOR = (
     "{master} has given this driver no executor: see whether the cluster has a worker with enough "
     "free cores and memory, and start the jobs again."
@@ -458,7 +458,9 @@ def _require_executor(spark: SparkSession, received: Sequence[int]) -> None:
     the driver then registers from the same address.
     """
     master = spark.sparkContext.master or ""
-    if not master.startswith("spark://") or spark.conf.get(DYNAMIC_ALLOCATION, "false") == "true":
+    if not master.startswith("spark://"):
+        return
+    if str(spark.conf.get(DYNAMIC_ALLOCATION, "false")).lower() == "true":
         return
     java_context = spark.sparkContext._jsc.sc()
     deadline = time.monotonic() + FIRST_EXECUTOR_S

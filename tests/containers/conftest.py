@@ -52,7 +52,11 @@ def pytest_runtest_makereport(
     if call.when == "call" and report.failed and isinstance(item, pytest.Function):
         stack = item.funcargs.get("stack")
         if isinstance(stack, Stack):
-            report.sections.append(("last lines of the containers", stack.last_lines()))
+            try:
+                lines = stack.last_lines()
+            except (OSError, subprocess.TimeoutExpired) as error:
+                lines = str(error)
+            report.sections.append(("last lines of the containers", lines))
     return report
 
 

@@ -249,6 +249,10 @@ class Stack:
         busiest = max(WORKERS, key=count.__getitem__)
         return busiest, count[busiest]
 
+    def applications(self) -> set[str]:
+        """Return the ids of the applications that have an executor."""
+        return set().union(*map(self.applications_on, WORKERS))
+
     def applications_on(self, worker: str) -> set[str]:
         """Return the ids of the applications that have an executor on a Spark worker."""
         page = json.loads(self.command("exec", "--no-TTY", worker, "python", "-c", READ_WORKER))

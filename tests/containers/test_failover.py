@@ -81,7 +81,10 @@ def test_what_is_killed_under_load_loses_nothing(
     # The load continues while alerts come, and is stopped in order. The jobs compile beside it.
     stack.up("alerting", "load", *jobs, without=without)
     if not LONG:
-        stack.kill(MASTER)  # the jobs go on, and it knows them when it is back
+        # The jobs go on, and it knows them when it is back. A driver that registers while it dies
+        # starts anew, which takes minutes.
+        eventually(stack.applications, lambda found: len(found) == len(jobs), timeout_s=PATIENCE_S)
+        stack.kill(MASTER)
     await_alerts_after(stack, now_ms())
     killed_ms = now_ms()
     if WORKER in killed:

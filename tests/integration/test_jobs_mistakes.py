@@ -190,6 +190,7 @@ def master_without_workers(tmp_path: Path) -> Iterator[str]:
     with log.open("wb") as out:
         master = subprocess.Popen(
             [SPARK_CLASS, "org.apache.spark.deploy.master.Master", *address],
+            stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
         )
@@ -213,6 +214,7 @@ def test_a_cluster_that_gives_no_executor_is_one_sentence(
         ],
         cwd=ROOT,
         env=os.environ | topics.env | {"RACKSTREAM_HOME": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=SPARK_STARTS_WITHIN_S,

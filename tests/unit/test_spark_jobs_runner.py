@@ -51,6 +51,13 @@ UNLOCKED = RunOptions(checkpoint_root="s3a://bucket/checkpoints")
 """An object store has no locks, which a driver of this checkout might hold."""
 
 
+def local_session() -> Mock:
+    """Return a session in local mode, which needs no executor."""
+    session = Mock()
+    session.sparkContext.master = "local[4]"
+    return session
+
+
 def configured(
     name: str, trigger: Trigger | None = None, options: JobOptions | None = None
 ) -> ConfiguredJob:
@@ -339,7 +346,7 @@ def starts(monkeypatch: pytest.MonkeyPatch, jobs: Sequence[ConfiguredJob]) -> li
         running.clear()
 
     settings = Settings()
-    monkeypatch.setattr(runner, "new_session", Mock())
+    monkeypatch.setattr(runner, "new_session", lambda *_: local_session())
     monkeypatch.setattr(runner, "prepare", prepare)
     monkeypatch.setattr(BatchListener, "add_to", Mock())
     monkeypatch.setattr(Supervisor, "watch", watch)
@@ -403,7 +410,7 @@ def test_after_a_signal_no_further_job_starts(
 
     def new_session(*_: Any) -> Mock:
         signal.signal(signal.SIGINT, fail)  # as PySpark's handler does within a call to the JVM
-        return Mock()
+        return local_session()
 
     def prepare(_spark: Any, one: ConfiguredJob, *_: Any) -> list[Any]:
         started.append(one.job.name)
@@ -440,6 +447,7 @@ class Session:
 
     def __init__(self, version: str) -> None:
         self._version = version
+        self.sparkContext = local_session().sparkContext
         self.streams = Mock()
         self.stop = Mock()
 
@@ -478,6 +486,38 @@ def test_the_end_of_the_jvm_is_one_sentence_and_its_other_failures_are_bugs(
     # Ctrl-C reaches the JVM, too.
     assert run(Session(""), signal.SIGINT) == 130
     assert run(Session(""), signal.SIGTERM) == 0
+
+
+def cluster_session(executors: Sequence[int], **conf: str) -> Mock:
+    """Return a session of a standalone cluster that has so many executors at each look."""
+    session = Mock()
+    session.sparkContext.master = "spark://master:7077"
+    session.conf.get = conf.get
+    counts = session.sparkContext._jsc.sc.return_value.getExecutorIds.return_value.size
+    counts.side_effect = [*executors]
+    return session
+
+
+def test_a_standalone_cluster_must_give_an_executor_within_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += 100 * seconds
+
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(time, "sleep", sleep)
+    runner._require_executor(local_session(), [])
+    runner._require_executor(cluster_session([0, 0, 0, 1]), [])
+    assert now_s == 60
+    runner._require_executor(cluster_session([]), [signal.SIGTERM])
+    runner._require_executor(cluster_session([], **{runner.DYNAMIC_ALLOCATION: "true"}), [])
+    assert now_s == 60, "tasks ask for the executors"
+    with pytest.raises(UserFacingError, match=r"^spark://master:7077 has given .* no executor: "):
+        runner._require_executor(cluster_session([0, 0, 0, 0, 0]), [])
+    assert now_s == 140
 
 
 REAL_TIME, MICRO_BATCH = "real-time", "micro-batch"

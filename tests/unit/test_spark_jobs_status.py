@@ -313,18 +313,6 @@ def test_a_driver_that_has_ended_names_its_jobs(recorder: StatusRecorder) -> Non
     ]
 
 
-def test_a_driver_that_starts_no_query_is_unhealthy_after_three_minutes(
-    recorder: StatusRecorder, clock: Clock
-) -> None:
-    assert problems_after(recorder, clock, 180) == []
-    assert problems_after(recorder, clock, 1) == [
-        f"process {os.getpid()} has started no query for 3 min: "
-        f"see in Spark's log what it waits for. (jobs: {NAME})"
-    ]
-    start(recorder, Trigger.MICRO_BATCH, 10.0)
-    assert problems(recorder.snapshot(), clock.ms) == []
-
-
 def everything(recorder: StatusRecorder) -> None:
     """Start queries with long names, large numbers and long errors."""
     for name, trigger in (
