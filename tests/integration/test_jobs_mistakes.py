@@ -5,7 +5,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,13 +13,11 @@ import pyspark
 import pytest
 
 from broker.server import free_port
-from events import cli
-from spark_jobs.__main__ import app
+from tests.integration.conftest import Command
 from tests.support import ROOT, SPARK_STARTS_WITHIN_S, Kafka, eventually, kill, run
 
 pytestmark = pytest.mark.full
 
-Command = Callable[..., tuple[object, str, str]]
 SPARK_CLASS = Path(pyspark.__file__).with_name("bin") / "spark-class"
 RUN = ("spark_jobs", "run", "rack_temperature", "--trigger=available-now")
 IMPATIENT = """
@@ -42,22 +40,6 @@ def only_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line != "starting Spark ..."]
     assert len(lines) == 1, text
     return lines[0]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Return a function that runs a command line here, where all modules are loaded already.
-
-    It returns the exit status, the standard output and the standard error.
-    """
-
-    def run_here(*words: str) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", list(words))
-        with pytest.raises(SystemExit) as end:
-            cli.run(app, "spark_jobs")
-        return end.value.code, *capsys.readouterr()
-
-    return run_here
 
 
 def test_no_broker_is_named_within_seconds() -> None:
@@ -140,25 +122,9 @@ def test_a_trigger_that_does_not_exist_is_wrong_usage(command: Command) -> None:
     assert "Traceback" not in stderr
 
 
-@pytest.mark.parametrize(
-    ("option", "sentence"),
-    [
-        (
-            "--watermark=10 parsecs",
-            "spark_jobs: rack_temperature did not start: "
-            "[CANNOT_PARSE_INTERVAL] Unable to parse '10 parsecs'. ",
-        ),
-        (
-            "--checkpoint-root=/proc/nothing",
-            "spark_jobs: the lock file /proc/nothing/",
-        ),
-    ],
-)
-def test_what_spark_or_the_disk_refuses_is_one_sentence_too(
-    topics: Kafka, tmp_path: Path, option: str, sentence: str
-) -> None:
-    root = f"--checkpoint-root={tmp_path}"
-    assert complaint(root, option, env=topics.env).startswith(sentence)
+def test_what_the_disk_refuses_is_one_sentence_too(topics: Kafka) -> None:
+    refused = complaint("--checkpoint-root=/proc/nothing", env=topics.env)
+    assert refused.startswith("spark_jobs: the lock file /proc/nothing/")
 
 
 def test_the_list_names_every_job_with_its_question_and_its_topics(command: Command) -> None:

@@ -29,6 +29,7 @@ from producer.expected.oracles.signal_statistics import signal_statistics
 from producer.expected.oracles.silent_sensor import silent_sensor_alerts
 from producer.expected.oracles.weak_signal import weak_signal_alerts
 from producer.ledger import LedgerRun, read_runs
+from tests.integration.conftest import Command
 from tests.promises import Promises
 from tests.support import Kafka, Record, above, eventually, kill, program, run
 
@@ -319,7 +320,9 @@ def test_a_missing_broker_is_reported_in_one_sentence_within_ten_seconds(
     ]
 
 
-def test_wrong_options_are_reported_in_one_sentence() -> None:
+def test_wrong_options_are_reported_in_one_sentence(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sentences = {
         "--rate=fast": "--rate must be a number of events per second or max, not 'fast'.",
         "--rate=-1": "--rate -1.0: Expected `float` > 0.0.",
@@ -333,14 +336,14 @@ def test_wrong_options_are_reported_in_one_sentence() -> None:
         "--start-time=yesterday": "--start-time: 'yesterday' is not a time in UTC ending in Z",
         "--fault=nonsense": "there is no fault 'nonsense': choose one of overheating",
     }
-    env = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
-    results = {options: run("producer", "run", *options.split(), env=env) for options in sentences}
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    results = {options: command("producer", "run", *options.split()) for options in sentences}
     assert {
-        options: (done.returncode, done.stderr)
-        for options, done in results.items()
-        if done.returncode != 1
-        or not done.stderr.startswith(f"producer: {sentences[options]}")
-        or len(done.stderr.splitlines()) != 1
+        options: (status, stderr)
+        for options, (status, _, stderr) in results.items()
+        if status != 1
+        or not stderr.startswith(f"producer: {sentences[options]}")
+        or len(stderr.splitlines()) != 1
     } == {}
 
 

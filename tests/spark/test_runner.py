@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from shutil import copytree
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +20,7 @@ from events.topics import RACK_READINGS, Topic
 from events.triggers import Trigger
 from spark_jobs.clickstream.action_counts import action_counts
 from spark_jobs.registry import JOBS
+from spark_jobs.run_options import options_from_words
 from spark_jobs.runtime import kafka_io, runner
 from spark_jobs.runtime.job import ConfiguredJob
 from spark_jobs.runtime.kafka_io import QueryOptions, ReadOptions
@@ -67,6 +69,20 @@ def test_a_job_and_its_dead_letters_have_a_query_and_a_checkpoint_each(
     assert query.checkpoint == f"{tmp_path}/dead_letters-rack-readings/records/v1/-", (
         "the same for every trigger"
     )
+
+
+def test_an_option_that_spark_refuses_is_one_sentence(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_io, "read_topic", lambda *_, **__: kafka_table(spark, [b"{}"]))
+    options = runner.RunOptions(checkpoint_root=str(tmp_path))
+    job = JOBS["rack_temperature"]
+    configured = ConfiguredJob(
+        job, options_from_words(job, ["--watermark=10 parsecs"]), Trigger.AVAILABLE_NOW
+    )
+    sentence = r"^rack_temperature did not start: \[CANNOT_PARSE_INTERVAL\] .* '10 parsecs'\. "
+    with pytest.raises(UserFacingError, match=sentence):
+        runner._start_and_log(spark, Mock(), configured, Settings(), options, lambda _: None)
 
 
 def test_only_dead_letters_read_a_topic_with_low_priority_and_only_in_real_time(
