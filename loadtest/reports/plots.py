@@ -137,7 +137,8 @@ def _growth(ax: Axes, points: Sequence[PointResult]) -> bool:
 
 
 def _ecdf(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:
-    drawn = False
+    """Draw a line for each point; the repeats of a label have its colour, and one legend entry."""
+    colors: dict[str, str] = {}
     for point in points:
         scheduled_ms, latencies = _latencies(saved, point)
         begin_ms, end_ms = point.measured_ms
@@ -150,11 +151,17 @@ def _ecdf(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:
                     len(latencies) - 1,
                 )
             )
-            ax.step(np.maximum(latencies[at], 1), share[at], where="post", label=_name(point))
-            drawn = True
+            label = _label(point)
+            ax.step(
+                np.maximum(latencies[at], 1),
+                share[at],
+                where="post",
+                color=colors.setdefault(label, f"C{len(colors)}"),
+                label=label if label not in ax.get_legend_handles_labels()[1] else None,
+            )
     ax.set(xlabel="ms from scheduled time", ylabel="share of outputs", xscale="log", ylim=(0, 1.01))
     _plain_numbers(ax.xaxis)
-    return drawn
+    return bool(colors)
 
 
 def _over_time(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:

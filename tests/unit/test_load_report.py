@@ -194,6 +194,14 @@ def test_latencies_and_window_delays_have_curves_of_their_own() -> None:
     assert labels == ["a p50", "a p99", "a window delay p50", "a window delay p99"]
 
 
+def test_the_repeats_of_a_point_have_one_colour_and_one_entry_in_the_legend(tmp_path: Path) -> None:
+    points = [result(rate, repeat=repeat) for repeat in (0, 1) for rate in (100, 200)]
+    axes = Figure().add_subplot()
+    assert plots._ecdf(axes, load(write_run(tmp_path / "run", *points)), points)
+    assert [line.get_color() for line in axes.lines] == ["C0", "C1", "C0", "C1"]
+    assert axes.get_legend_handles_labels()[1] == ["100/s", "200/s"]
+
+
 def test_catch_ups_are_drawn_as_throughput(tmp_path: Path) -> None:
     points = [
         msgspec.structs.replace(
