@@ -152,12 +152,14 @@ def _ecdf(ax: Axes, saved: SavedRun, points: Sequence[PointResult]) -> bool:
                 )
             )
             label = _label(point)
+            is_first = label not in colors
+            color = colors.setdefault(label, f"C{len(colors)}")
             ax.step(
                 np.maximum(latencies[at], 1),
                 share[at],
                 where="post",
-                color=colors.setdefault(label, f"C{len(colors)}"),
-                label=label if label not in ax.get_legend_handles_labels()[1] else None,
+                color=color,
+                label=label if is_first else None,
             )
     ax.set(xlabel="ms from scheduled time", ylabel="share of outputs", xscale="log", ylim=(0, 1.01))
     _plain_numbers(ax.xaxis)

@@ -1,10 +1,8 @@
 """A user who starts jobs wrongly reads one sentence, without a stack trace; exit status 1."""
 
-import os
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,19 +12,12 @@ import pytest
 
 from broker.server import free_port
 from tests.integration.conftest import Command
-from tests.support import ROOT, SPARK_STARTS_WITHIN_S, Kafka, eventually, kill, run
+from tests.support import Kafka, eventually, kill, run
 
 pytestmark = pytest.mark.full
 
 SPARK_CLASS = Path(pyspark.__file__).with_name("bin") / "spark-class"
 RUN = ("spark_jobs", "run", "rack_temperature", "--trigger=available-now")
-IMPATIENT = """
-import runpy
-from spark_jobs.runtime import runner
-runner.FIRST_EXECUTOR_S = 1
-runpy.run_module("spark_jobs", run_name="__main__", alter_sys=True)
-"""
-"""The command `spark_jobs`, which waits for a cluster's executor for one second."""
 
 
 def complaint(*options: str, env: dict[str, str]) -> str:
@@ -170,21 +161,11 @@ def master_without_workers(tmp_path: Path) -> Iterator[str]:
 def test_a_cluster_that_gives_no_executor_is_one_sentence(
     topics: Kafka, tmp_path: Path, master_without_workers: str
 ) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            IMPATIENT,
-            *RUN[1:],
-            f"--conf=spark.master={master_without_workers}",
-        ],
-        cwd=ROOT,
-        env=os.environ | topics.env | {"RACKSTREAM_HOME": str(tmp_path)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SPARK_STARTS_WITHIN_S,
-        check=False,
+    done = run(
+        "tests.impatient_jobs",
+        *RUN[1:],
+        f"--conf=spark.master={master_without_workers}",
+        env={**topics.env, "RACKSTREAM_HOME": str(tmp_path)},
     )
     assert only_line(done.stderr) == (
         f"spark_jobs: {master_without_workers} has given this driver no executor: see whether the "
