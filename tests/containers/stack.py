@@ -258,6 +258,11 @@ class Stack:
         page = json.loads(self.command("exec", "--no-TTY", worker, "python", "-c", READ_WORKER))
         return {executor["appid"] for executor in page["executors"]}
 
+    def drivers(self, service: str) -> list[Row]:
+        """Return the statuses of the drivers of a service and of those that share its folder."""
+        command = ("python", "-m", "spark_jobs", "status", "--json")
+        return list(json.loads(self.command("exec", "--no-TTY", service, *command)))
+
     def truth(self, service: str) -> Truth:
         """Return the expected output that the finished producer or load wrote."""
         path = self.folder / "truth.jsonl"
