@@ -12,14 +12,12 @@ import pytest
 
 from demo.comparison import Row
 from events.times import now_ms, to_ms
-from tests.containers.stack import BROKER, MASTER, THREE_BROKERS, WORKER, Stack
+from tests.containers.stack import BROKER, MASTER, THREE_BROKERS, WORKER, Stack, offered
 from tests.support import above, eventually
 
 pytestmark = pytest.mark.timeout(1500)
 
 RATE = int(os.environ.get("FAILOVER_RATE", "300"))
-# As for the load of test_failover.py, the measured rate is a little below the offered one.
-OFFERED = RATE * 11 // 10
 LOOK_S = 180
 DUE_AFTER_THE_KILL = 100
 REPLACED_BY_THE_CLUSTER = ("real-time", "micro-batch", "closed-windows")
@@ -29,7 +27,7 @@ FASTER = "tests/containers/failover_of_all_jobs.yml"
 
 @pytest.fixture(autouse=True)
 def rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOAD_RATE", str(OFFERED))
+    monkeypatch.setenv("LOAD_RATE", str(offered(RATE)))
 
 
 def show_lags(stack: Stack, micro_batch: str) -> None:
@@ -48,7 +46,7 @@ def show_lags(stack: Stack, micro_batch: str) -> None:
         f"{name} {min(lags[: len(lags) // 2 + 1]):.0f} and {min(lags[len(lags) // 2 :]):.0f}"
         for name, lags in seconds_behind(looks).items()
     )
-    print(f"\nseconds behind {OFFERED} readings/s: {shown}")  # noqa: T201 - the figures of this run
+    print(f"\nseconds behind {offered(RATE)} readings/s: {shown}")  # noqa: T201 - the figures of this run
 
 
 def seconds_behind(looks: list[list[Row]]) -> dict[str, list[float]]:

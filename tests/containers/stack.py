@@ -58,6 +58,15 @@ PORTS = (
 )
 
 
+def offered(rate: int) -> int:
+    """Return the rate to send at, so that the measured one is at least `rate`.
+
+    The rate is taken from the first send to the last answer, which comes after the last record's
+    time: a sender that keeps its schedule to the millisecond is measured a little below it.
+    """
+    return rate * 11 // 10
+
+
 def output_of(
     command: Sequence[str], env: Mapping[str, str], timeout_s: float
 ) -> "subprocess.CompletedProcess[str]":

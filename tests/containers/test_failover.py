@@ -19,7 +19,7 @@ import pytest
 from demo.comparison import Row
 from events.catalog import RACK_OVERHEATING, WEAK_SIGNAL
 from events.times import now_ms, to_ms
-from tests.containers.stack import BROKER, MASTER, THREE_BROKERS, WORKER, Stack
+from tests.containers.stack import BROKER, MASTER, THREE_BROKERS, WORKER, Stack, offered
 from tests.support import above, eventually
 
 pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.timeout(1200)]
@@ -33,17 +33,13 @@ SEPARATE_RUNS = [
 ]
 ONE_RUN = pytest.mark.profiles("cluster", "brokers", "load", also="tests/containers/failover.yml")
 RULES = {RACK_OVERHEATING, WEAK_SIGNAL}
-# The rate is taken from the first send to the last answer, which comes after the last record's
-# time: a sender that keeps its schedule to the millisecond is measured a little below it. A tenth
-# more is sent, so that RATE is held.
-OFFERED = RATE * 11 // 10
 
 
 @pytest.fixture(autouse=True)
 def load(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set what the load is, for the Compose file: as long as it takes, it is stopped."""
     monkeypatch.setenv("SCENARIO", "producer/scenarios/load.yaml")
-    monkeypatch.setenv("LOAD_RATE", str(OFFERED))
+    monkeypatch.setenv("LOAD_RATE", str(offered(RATE)))
     monkeypatch.setenv("LOAD_SECONDS", "900")
 
 
