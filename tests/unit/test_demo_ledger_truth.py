@@ -4,6 +4,7 @@ import json
 import re
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from demo import ledger_truth
 from demo.ledger_truth import read_ledger_truth
-from demo.verdict import Actual, Truth, compare_outputs
+from demo.verdict import Actual, Truth, compare_outputs, initial_silences
 from events.cli import UserFacingError
 from events.rules import Rules
 from events.settings import Settings
@@ -21,7 +22,7 @@ from events.topics import RACK_READINGS, Topic
 from producer.ledger import Ledger, TopicRecord
 from producer.scenario import load_scenario
 from producer.streams.stream_set import Stream
-from tests.builders import T0
+from tests.builders import T0, rack
 from tests.unit.clickstream import Topics, started
 
 CLICKSTREAM: tuple[Stream, ...] = ("clicks", "actions")
@@ -148,6 +149,24 @@ def test_a_run_of_the_history_has_the_same_racks(
     history = write_run(tmp_path, ["racks"], T0 - 10**8, history_hours=7)
     live = write_run(tmp_path, ["racks"], sent=False)
     assert truth_of(monkeypatch, tmp_path, [*history, *live]).inputs is not None
+
+
+def test_a_rack_may_be_silent_before_a_history_whose_events_are_older(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = write_run(tmp_path, ["racks"], history_hours=7)
+    expected = replace(truth_of(monkeypatch, tmp_path, records), inventory=[rack()])
+    silence = {
+        "rule": "silent-sensor",
+        "subject": rack().rack_id,
+        "site_id": rack().site_id,
+        "state": "WARNING",
+        "event_time": to_text(T0 - 1000),
+        "evidence": [],
+    }
+    late = {**silence, "event_time": to_text(T0 + 10_000)}
+    assert initial_silences(expected, Actual(alerts=[silence])) == [{**silence, "either": True}]
+    assert initial_silences(expected, Actual(alerts=[late])) == []
 
 
 @pytest.mark.parametrize(
