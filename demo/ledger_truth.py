@@ -66,8 +66,8 @@ def read_ledger_truth(
     runs = read_runs(ledger)
     with_racks = [run for run in runs if "racks" in run.start.scenario.streams]
     _refuse_several_fleets(ledger, [run.start.scenario for run in with_racks])
-    # The wall clock dates a silence before the first reading; a history begins hours before.
-    start_ms = min(run.start.start_wall_ms for run in with_racks or runs)
+    # A silence before the first reading has a wall-clock time, and a history is hours older.
+    start_wall_ms = min(run.start.start_wall_ms for run in with_racks or runs)
     topics = list(dict.fromkeys(one.plan.topic for run in runs for one in run.streams))
     expected_count, missing, wrong, contents = 0, list[str](), list[str](), list[TopicContents]()
     for topic in topics:
@@ -96,7 +96,7 @@ def read_ledger_truth(
     windows = kinds.get("window", [])
     actions = [topic for topic in contents if topic.plans[0].topic == USER_ACTIONS]
     return Truth(
-        _summary(runs, contents, start_ms),
+        _summary(runs, contents, start_wall_ms),
         kinds.get("alert", []),
         kinds["dead-letter"],
         windows,
@@ -175,7 +175,9 @@ def read_topic(settings: Settings, topic: Topic) -> Iterator[TopicRecord]:
         ) from None
 
 
-def _summary(runs: Sequence[LedgerRun], contents: Sequence[TopicContents], start_ms: int) -> Row:
+def _summary(
+    runs: Sequence[LedgerRun], contents: Sequence[TopicContents], start_wall_ms: int
+) -> Row:
     """Return what the report says of all runs together."""
     flags = np.concatenate([topic.rows[:, 1] for topic in contents])
     counts = {name: int(np.count_nonzero(flags & flag)) for name, flag in FAULT_COUNTS.items()}
@@ -183,7 +185,7 @@ def _summary(runs: Sequence[LedgerRun], contents: Sequence[TopicContents], start
     return {
         "acknowledged": len(flags),
         "seconds": seconds,
-        "start_time": to_text(start_ms),
+        "start_wall_time": to_text(start_wall_ms),
         **counts,
     }
 

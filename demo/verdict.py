@@ -200,7 +200,7 @@ def initial_silences(truth: Truth, actual: Actual) -> list[Row]:
     They depend on how long before the producer the jobs started, and have no reading as evidence.
     A rack falls silent in this way once, so only its first such alert is one.
     """
-    first_readings_ms = to_ms(truth.summary["start_time"]) + FIRST_READINGS_WITHIN_MS
+    first_readings_ms = to_ms(truth.summary["start_wall_time"]) + FIRST_READINGS_WITHIN_MS
     sites = {rack.rack_id: rack.site_id for rack in truth.inventory}
     first: dict[str, Row] = {}
     for row in actual.alerts:

@@ -129,7 +129,7 @@ INCIDENT = {
 def truth(alerts: int = 20, duplicates: int = 100, dead_letters: int = 1) -> Truth:
     counts = {"late": 3, "too_late": 0, "out_of_order": 5, "malformed": dead_letters}
     return Truth(
-        {"start_time": T0, "acknowledged": 5000, "duplicates": duplicates, **counts},
+        {"start_wall_time": T0, "acknowledged": 5000, "duplicates": duplicates, **counts},
         [alert(number, rule=RULES[number // 2 % len(RULES)]) for number in range(alerts)],
         [dead_letter(number) for number in range(dead_letters)],
         [window("fleet")],
