@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from events.catalog import JobName
-from loadtest.plan import Point, PointSettings
+from loadtest.plan import RULES, Point, PointSettings
 
 INPUT_BYTES = 320
 """An input record in the broker's log, with its index and some duplicates."""
@@ -12,6 +12,8 @@ OUTPUT_BYTES = 900
 """An input record's share of outputs, in the broker and in the collector's file."""
 ROW_PER_RECORD: tuple[JobName, ...] = ("ad_attribution", "deduplicate")
 """Jobs that write a row per record in micro-batches too; others write a row per key and batch."""
+READINGS_PER_ALERT = 10
+"""A rule writes an alert only when a rack changes: about every thirtieth reading of the plans."""
 SPARE_BYTES = 2 * 10**9
 """Checkpoints, logs, Spark's shuffle, and spare disk for the machine."""
 PROGRAMS_BYTES = int(3.5 * 2**30)
@@ -42,10 +44,12 @@ def estimate(points: Iterable[Point]) -> Resources:
 
 
 def _disk_bytes(settings: PointSettings) -> int:
-    few_outputs = not settings.jobs or (
-        settings.terminates and not set(settings.jobs) & set(ROW_PER_RECORD)
-    )
-    return INPUT_BYTES + (0 if few_outputs else OUTPUT_BYTES)
+    jobs = set(settings.jobs)
+    if not jobs or (settings.terminates and not jobs & set(ROW_PER_RECORD)):
+        return INPUT_BYTES
+    if jobs <= RULES.keys():
+        return INPUT_BYTES + OUTPUT_BYTES // READINGS_PER_ALERT
+    return INPUT_BYTES + OUTPUT_BYTES
 
 
 def shortage(needed: Resources, free_disk: int, free_memory: int) -> str | None:

@@ -520,6 +520,15 @@ def test_a_catch_up_with_results_by_key_needs_disk_only_for_its_inputs() -> None
     assert by_job["ad_attribution"] - by_job["rack_temperature"] == 900 * 10**6
 
 
+def test_alerts_need_less_disk_than_an_output_for_each_reading() -> None:
+    by_job = {
+        job: estimate([Point("", 1000.0, 0, PointSettings(jobs=(job,), warm_up=0, duration=1000))])
+        for job in ("overheating", "rack_temperature")
+    }
+    assert by_job["overheating"].disk == 2 * 10**9 + 1_000_000 * (320 + 90)
+    assert by_job["rack_temperature"].disk == 2 * 10**9 + 1_000_000 * (320 + 900)
+
+
 def test_a_shortage_of_disk_or_memory_is_a_sentence() -> None:
     wanted = Resources(disk=5_000_000_000, memory=4_000_000_000)
     assert shortage(wanted, 5_000_000_000, 4_000_000_000) is None
