@@ -38,7 +38,7 @@ def test_engines_that_are_not_installed_are_missing_and_spark_never_is() -> None
 @pytest.mark.parametrize(
     ("command", "plan"),
     [
-        (lambda plan: run_command([plan]), "flink-latency"),
+        (lambda plan: run_command([plan]), "overheating-engines-latency"),
         (capacity_command, "flink-capacity"),
     ],
 )
