@@ -13,7 +13,7 @@ OUTPUT_BYTES = 900
 ROW_PER_RECORD: tuple[JobName, ...] = ("ad_attribution", "deduplicate")
 """Jobs that write a row per record in micro-batches too; others write a row per key and batch."""
 READINGS_PER_ALERT = 10
-"""A rule writes an alert only when a rack changes: about every thirtieth reading of the plans."""
+"""A generous share: a rule writes only changes, in the plans about every thirtieth reading."""
 SPARE_BYTES = 2 * 10**9
 """Checkpoints, logs, Spark's shuffle, and spare disk for the machine."""
 PROGRAMS_BYTES = int(3.5 * 2**30)
