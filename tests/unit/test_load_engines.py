@@ -39,7 +39,7 @@ def test_engines_that_are_not_installed_are_missing_and_spark_never_is() -> None
     ("command", "plan"),
     [
         (lambda plan: run_command([plan]), "overheating-engines-latency"),
-        (capacity_command, "flink-capacity"),
+        (capacity_command, "overheating-engines-capacity"),
     ],
 )
 def test_a_run_without_its_engine_is_refused(command: Callable[[str], None], plan: str) -> None:
@@ -52,11 +52,11 @@ def test_a_run_without_its_engine_is_refused(command: Callable[[str], None], pla
 
 def test_run_refuses_a_capacity_plan_and_names_the_command_for_it(tmp_path: Path) -> None:
     with pytest.raises(
-        UserFacingError, match=r"run python -m loadtest capacity overheating-capacity\.$"
+        UserFacingError, match=r"run python -m loadtest capacity overheating-engines-capacity\.$"
     ):
-        run_command(["overheating-capacity"])
+        run_command(["overheating-engines-capacity"])
     own = tmp_path / "own.yaml"
-    shutil.copy(PLANS / "overheating-capacity.yaml", own)
+    shutil.copy(PLANS / "overheating-engines-capacity.yaml", own)
     with pytest.raises(
         UserFacingError, match=rf"run python -m loadtest capacity {re.escape(str(own))}\.$"
     ):

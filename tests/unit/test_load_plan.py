@@ -412,8 +412,7 @@ def test_a_capacity_is_searched_to_15_percent_with_three_repeats() -> None:
     searched = {name: plan for name, plan in plans.items() if plan.capacity}
     assert searched.keys() >= {
         "attribution-engines-capacity",
-        "flink-capacity",
-        "overheating-capacity",
+        "overheating-engines-capacity",
         "windows-engines-capacity",
     }
     assert {
