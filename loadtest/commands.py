@@ -8,6 +8,7 @@ import yaml
 
 from events.triggers import Trigger
 from loadtest import container
+from loadtest.measure.correctness import compared_kinds
 from loadtest.plan import Point
 from spark_jobs.registry import JOBS
 from spark_jobs.runtime.job import COMMON_OPTIONS
@@ -35,16 +36,15 @@ def world(folder: Path) -> list[str]:
 def producer(point: Point, folder: Path) -> list[str]:
     """Return the command that sends the load."""
     settings = point.settings
-    return [
-        *("producer", "run", f"--scenario={folder / SCENARIO}"),
-        *([f"--truth={folder / TRUTH}"] if settings.truth else []),
-        *(
-            [f"--alerts-of={','.join(rules)}"]
-            if settings.truth and (rules := settings.rules)
-            else []
-        ),
-        *(["--flush"] if settings.flush else []),
-    ]
+    options = ["producer", "run", f"--scenario={folder / SCENARIO}"]
+    if settings.truth:
+        options.append(f"--truth={folder / TRUTH}")
+        options.append(f"--truth-kinds={','.join(compared_kinds(settings))}")
+        if settings.rules:
+            options.append(f"--alerts-of={','.join(settings.rules)}")
+    if settings.flush:
+        options.append("--flush")
+    return options
 
 
 def jobs(point: Point, folder: Path) -> list[str]:

@@ -3,7 +3,7 @@
 import gc
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from events.times import now_ms, to_text
 from events.topics import Topic
 from producer.expected.rack_alerts import DEFAULT_RULES, AlertSelection
 from producer.expected.topic_contents import PublishedStream
-from producer.expected.truth import check_writable, write_truth
+from producer.expected.truth import KINDS, check_writable, write_truth
 from producer.ledger import Ledger
 from producer.metrics import STATUS_METRICS
 from producer.pacing.pacer import ScheduleLag, send_on_schedule
@@ -78,6 +78,7 @@ def run(
     flush: bool = False,
     inventory: Path | None = None,
     truth: Path | None = None,
+    truth_kinds: Collection[str] = KINDS,
     ledger: Path | None = None,
     alerts_of: tuple[str, ...] = DEFAULT_RULES,
     rules: Path | None = None,
@@ -174,7 +175,7 @@ def run(
     if run_ledger:
         run_ledger.end(summary, published)
     if truth:
-        write_truth(truth, published, summary, selection)
+        write_truth(truth, published, summary, selection, truth_kinds)
     return Outcome(summary, publisher.last_error, stop.signals[0] if stop.signals else None)
 
 

@@ -16,6 +16,7 @@ from events.inventory import write_inventory
 from events.metrics import MetricsPort
 from events.times import now_ms, to_ms
 from producer.expected.rack_alerts import DEFAULT_RULES, parse_rule_names
+from producer.expected.truth import KINDS, parse_kinds
 from producer.faults import FAULT_TYPES
 from producer.ledger import has_run
 from producer.run import Outcome, run
@@ -90,6 +91,14 @@ def run_command(
     truth: Annotated[
         Path | None, typer.Option(help="Write the expected output here, as JSON lines.")
     ] = None,
+    truth_kinds: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated kinds of lines of the truth; by default all: "
+            f"{', '.join(KINDS)}. It takes time for each.",
+            show_default=False,
+        ),
+    ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(
@@ -157,8 +166,10 @@ def run_command(
     }
     if truth and ledger:
         raise cli.UserFacingError("a run has either --truth or --ledger: leave one of them out.")
-    if truth is None and (alerts_of or rules):
-        raise cli.UserFacingError("--alerts-of and --rules apply to the truth file: add --truth.")
+    if truth is None and (truth_kinds or alerts_of or rules):
+        raise cli.UserFacingError(
+            "--truth-kinds, --alerts-of and --rules apply to the truth file: add --truth."
+        )
     if history_hours and ledger is None:
         raise cli.UserFacingError("--history-hours needs --ledger: add it.")
     if history_hours and first_sequence is not None:
@@ -183,6 +194,7 @@ def run_command(
             flush=flush,
             inventory=inventory,
             truth=truth,
+            truth_kinds=KINDS if truth_kinds is None else parse_kinds(truth_kinds),
             ledger=ledger,
             alerts_of=DEFAULT_RULES if alerts_of is None else parse_rule_names(alerts_of),
             rules=rules,

@@ -20,8 +20,22 @@ Row = Mapping[str, Any]
 _DEAD_LETTERS = "dead letters"
 _ONLY_CLOSED = ("session", "unclicked impressions")
 """Outputs that come only after flush records."""
-_WITH_TRUTH = {ALERTS, RACK_TEMPERATURE, SIGNAL_STATISTICS, *TOPICS.values()}
+_KINDS_OF_TOPICS = {"window": RACK_TEMPERATURE, "signal-statistic": SIGNAL_STATISTICS, **TOPICS}
+"""The kind of the truth's rows for each topic, beside alerts and dead letters."""
+_WITH_TRUTH = {ALERTS, *_KINDS_OF_TOPICS.values()}
 """The topics whose records the truth predicts, beside the dead letters."""
+
+
+def compared_kinds(settings: PointSettings) -> list[str]:
+    """Return the kinds of rows of the truth that `compare_outputs` needs."""
+    kinds = ["dead-letter"]
+    if settings.rules:
+        kinds.append("alert")
+    sinks = _sinks(settings)
+    for kind, topic in _KINDS_OF_TOPICS.items():
+        if topic in sinks:
+            kinds.append(kind)
+    return kinds
 
 
 def compare_outputs(

@@ -7,14 +7,16 @@ true`, and excluded from the verdict. So is a row that the run may end before. F
 only in the windows that count them and in the silence after them, both marked.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from events.cli import UserFacingError
 from events.constants import CLICKS_WATERMARK, FLEET_SCOPE, IMPRESSIONS_WATERMARK, WATERMARK
 from events.files import writing
 from events.records import DeadLetterReason, RackReading
@@ -30,26 +32,51 @@ from producer.streams.actions import ActionPlan
 from producer.streams.clicks import ClickPlan, ImpressionPlan
 from producer.streams.reading_plan import ReadingPlan
 
+KINDS = (
+    "alert",
+    "dead-letter",
+    "window",
+    "signal-statistic",
+    "attribution",
+    "action-count",
+    "session",
+    "total",
+)
+"""The kinds of lines beside the summary."""
+
+
+def parse_kinds(text: str) -> tuple[str, ...]:
+    """Return the kinds in a comma-separated list; raise `UserFacingError` for an unknown one."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in KINDS:
+            raise UserFacingError(
+                f"--truth-kinds {text}: unknown kind {name!r}; choose from {', '.join(KINDS)}."
+            )
+    return names
+
 
 def write_truth(
     path: Path,
     published: Sequence[PublishedStream],
     summary: Mapping[str, Any],
     selection: AlertSelection | None = None,
+    kinds: Collection[str] = KINDS,
 ) -> None:
     """Write the truth of a run; its first line, the summary, counts the lines of each kind.
 
     Raises `UserFacingError` when the file cannot be written.
     """
-    kinds = truth_rows([TopicContents([stream]) for stream in published], selection)
-    names = {kind: kind.replace("-", "_") + "s" for kind in kinds}
+    contents = [TopicContents([stream]) for stream in published]
+    rows_by_kind = truth_rows(contents, selection, kinds)
+    names = {kind: kind.replace("-", "_") + "s" for kind in rows_by_kind}
     encoder = msgspec.json.Encoder(decimal_format="number")
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            counts = {names[kind]: len(rows) for kind, rows in kinds.items()}
+            counts = {names[kind]: len(rows) for kind, rows in rows_by_kind.items()}
             file.write(encoder.encode({"kind": "summary", **summary, **counts}) + b"\n")
-            for kind, rows in kinds.items():
+            for kind, rows in rows_by_kind.items():
                 for row in rows:
                     file.write(encoder.encode({"kind": kind, **row}) + b"\n")
 
@@ -72,43 +99,40 @@ def _writing(path: Path) -> AbstractContextManager[None]:
 def truth_rows(
     contents: Sequence[TopicContents],
     selection: AlertSelection | None = None,
+    kinds: Collection[str] = KINDS,
     *,
     goes_on: bool = False,
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of the truth by kind, of what some topics contain.
 
-    If the runs go on (`goes_on`), sessions, unclicked impressions and windows that wait for the
-    watermark are marked `not_due`. Otherwise they have ended with flush records, which have closed
-    everything but what they open themselves.
+    Only the given kinds are computed, as far as the topics have them. If the runs go on
+    (`goes_on`), sessions, unclicked impressions and windows that wait for the watermark are marked
+    `not_due`. Otherwise they have ended with flush records, which have closed everything but what
+    they open themselves.
     """
-    selection = selection or AlertSelection()
-    kinds: dict[str, list[dict[str, Any]]] = {}
     by_plan = {type(topic.plans[0]): topic for topic in contents}
+    rows_of: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {}
     if ReadingPlan in by_plan:
-        kinds["alert"] = list(rack_alerts(by_plan[ReadingPlan], selection))
-    kinds["dead-letter"] = list(chain.from_iterable(map(_dead_letters, contents)))
-    if ReadingPlan in by_plan:
-        kinds["window"] = list(_windows(by_plan[ReadingPlan], goes_on=goes_on))
-        kinds["signal-statistic"] = _signal_statistics(by_plan[ReadingPlan])
+        racks = by_plan[ReadingPlan]
+        rows_of["alert"] = partial(rack_alerts, racks, selection or AlertSelection())
+        rows_of["window"] = partial(_windows, racks, goes_on=goes_on)
+        rows_of["signal-statistic"] = partial(_signal_statistics, racks)
+    rows_of["dead-letter"] = lambda: chain.from_iterable(map(_dead_letters, contents))
     if ClickPlan in by_plan:
         shown, clicked = by_plan[ImpressionPlan], by_plan[ClickPlan]
-        kinds["attribution"] = list(_attributions(shown, clicked, goes_on=goes_on))
+        rows_of["attribution"] = partial(_attributions, shown, clicked, goes_on=goes_on)
     if ActionPlan in by_plan:
         topic = by_plan[ActionPlan]
-        actions, too_late_ids = list(topic.records()), topic.too_late()
-        flushes = [flush for flush, _ in topic.flushes]
-        counts = clickstream.action_counts(
-            [*actions, *flushes], too_late_ids | {flush.event_id for flush in flushes}
-        )
-        kinds["action-count"] = list(counts)
-        if goes_on:
-            watermark_ms = topic.latest_ms() - duration_ms(WATERMARK)
-            rows = clickstream.sessions([*actions, *flushes], too_late_ids, watermark_ms)
-        else:
-            rows = clickstream.sessions(actions, too_late_ids)
-        kinds["session"] = list(rows)
-        kinds["total"] = list(clickstream.totals(actions, too_late_ids))
-    return kinds
+
+        @cache
+        def actions() -> list[Any]:
+            return list(topic.records())
+
+        too_late_ids = topic.too_late()
+        rows_of["action-count"] = lambda: _action_counts(actions(), topic, too_late_ids)
+        rows_of["session"] = lambda: _sessions(actions(), topic, too_late_ids, goes_on=goes_on)
+        rows_of["total"] = lambda: clickstream.totals(actions(), too_late_ids)
+    return {kind: list(rows_of[kind]()) for kind in KINDS if kind in kinds and kind in rows_of}
 
 
 def distinct_events(contents: TopicContents) -> list[dict[str, Any]]:
@@ -139,6 +163,24 @@ def _attributions(
     impressions = chain(shown.records(), (flush for flush, _ in shown.flushes))
     clicks = chain(clicked.records(), (flush for flush, _ in clicked.flushes))
     return clickstream.attributions(impressions, clicks, too_late_ids, watermark_ms)
+
+
+def _action_counts(
+    actions: list[Any], topic: TopicContents, too_late_ids: set[str]
+) -> Iterable[dict[str, Any]]:
+    flushes = [flush for flush, _ in topic.flushes]
+    indeterminate_ids = too_late_ids | {flush.event_id for flush in flushes}
+    return clickstream.action_counts([*actions, *flushes], indeterminate_ids)
+
+
+def _sessions(
+    actions: list[Any], topic: TopicContents, too_late_ids: set[str], *, goes_on: bool
+) -> Iterable[dict[str, Any]]:
+    if not goes_on:
+        return clickstream.sessions(actions, too_late_ids)
+    watermark_ms = topic.latest_ms() - duration_ms(WATERMARK)
+    flushes = [flush for flush, _ in topic.flushes]
+    return clickstream.sessions([*actions, *flushes], too_late_ids, watermark_ms)
 
 
 def _dead_letters(contents: TopicContents) -> Iterator[dict[str, Any]]:

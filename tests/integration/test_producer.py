@@ -331,7 +331,10 @@ def test_wrong_options_are_reported_in_one_sentence(
         "actions.",
         "--alerts-of=site-outage --truth=x": "--alerts-of site-outage: site-outage follows from "
         "alerts, not from readings",
-        "--alerts-of=weak-signal": "--alerts-of and --rules apply to the truth file: add --truth.",
+        "--alerts-of=weak-signal": "--truth-kinds, --alerts-of and --rules apply to the truth "
+        "file: add --truth.",
+        "--truth-kinds=windows --truth=x": "--truth-kinds windows: unknown kind 'windows'; choose "
+        "from alert, dead-letter, window,",
         "--history-hours=4": "--history-hours needs --ledger: add it.",
         "--start-time=yesterday": "--start-time: 'yesterday' is not a time in UTC ending in Z",
         "--fault=nonsense": "there is no fault 'nonsense': choose one of overheating",

@@ -356,13 +356,23 @@ def test_variants_of_missing_engines_are_left_out(tmp_path: Path) -> None:
     assert without_engines(without_variants, {"flink"}) == (without_variants, [])
 
 
-def test_the_truth_has_the_alerts_of_the_running_rules(tmp_path: Path) -> None:
-    (point,) = points(load_plan(written(tmp_path, "jobs: [weak_signal, overheating]\n")))
-    assert "--alerts-of=weak-signal,rack-overheating" in commands.producer(point, tmp_path)
-    (other,) = points(load_plan(written(tmp_path, "jobs: [rack_temperature]\n")))
-    assert not any(
-        option.startswith("--alerts-of") for option in commands.producer(other, tmp_path)
-    )
+@pytest.mark.parametrize(
+    ("jobs", "options"),
+    [
+        (
+            "weak_signal, overheating",
+            ["--truth-kinds=dead-letter,alert", "--alerts-of=weak-signal,rack-overheating"],
+        ),
+        ("rack_temperature", ["--truth-kinds=dead-letter,window"]),
+        ("rack_temperature]\ntruth: false #", []),
+    ],
+)
+def test_the_truth_has_what_the_running_jobs_write(
+    tmp_path: Path, jobs: str, options: list[str]
+) -> None:
+    (point,) = points(load_plan(written(tmp_path, f"jobs: [{jobs}]\n")))
+    command = commands.producer(point, tmp_path)
+    assert [one for one in command if one.startswith(("--truth-kinds", "--alerts-of"))] == options
 
 
 def test_a_job_that_reads_other_jobs_output_is_refused(tmp_path: Path) -> None:

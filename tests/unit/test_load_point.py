@@ -13,12 +13,14 @@ import pytest
 from msgspec.structs import replace
 
 from broker.server import RunningBroker
+from events.catalog import JobName
 from events.cli import UserFacingError
 from loadtest import commands, point, programs
-from loadtest.measure.correctness import compare_outputs, is_result
+from loadtest.measure.correctness import compare_outputs, compared_kinds, is_result
 from loadtest.plan import NO_DEAD_LETTERS, Gates, Plan, PointSettings, load_plan, points
 from loadtest.point import PointRun, RunContext, longest_idle_s
 from loadtest.programs import ProgramFailedError, Programs
+from spark_jobs.registry import JOBS
 from tests.support import ROOT
 
 
@@ -249,6 +251,20 @@ def test_dead_letters_are_a_result_only_of_the_job_that_is_about_them(
     names = [name for name in found if is_result(plan, name)]
     assert ("dead letters" in found, "dead letters" in names) == (True, are_result)
     assert ("alerts" in names) == (jobs == ("overheating",))
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_the_truth_has_the_kinds_that_are_compared_and_no_others(job: JobName) -> None:
+    asked = set[str]()
+
+    class Truth(defaultdict[str, list[dict[str, Any]]]):
+        def get(self, kind: str, default: Any = ()) -> Any:
+            asked.add(kind)
+            return default
+
+    plan = Plan(jobs=(job,), trigger="micro-batch", flush=True)
+    compare_outputs(plan, Truth(list), defaultdict(list))
+    assert set(compared_kinds(plan)) == asked
 
 
 @pytest.mark.parametrize(("options", "outputs"), [((), 3), ((NO_DEAD_LETTERS,), 1)])
