@@ -44,7 +44,8 @@ class Publisher:
         self.delivery_reports = delivery_reports
         self.sent = 0
         self.failed = 0
-        self.last_error = ""
+        self._failure = ""
+        self._connection_error, self._answered_before_error = "", 0
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
@@ -75,6 +76,19 @@ class Publisher:
     def waiting(self) -> int:
         """How many records have no answer yet."""
         return len(self._producer)
+
+    @property
+    def last_error(self) -> str:
+        """The connection's last error until the broker answers again, or that of a failed record.
+
+        Empty if there is none.
+        """
+        answered_since = self._answered > self._answered_before_error
+        return self._failure if answered_since else self._connection_error or self._failure
+
+    @property
+    def _answered(self) -> int:
+        return self.sent - self.waiting
 
     def check_topic(self, topic: str) -> None:
         """Raise `UserFacingError` if there is no broker or no such topic."""
@@ -217,7 +231,7 @@ class Publisher:
 
     def _fail(self, error: KafkaError) -> None:
         self.failed += 1
-        self.last_error = error.str()
+        self._failure = error.str()
 
     def _on_client_error(self, error: KafkaError) -> None:
-        self.last_error = error.str()
+        self._connection_error, self._answered_before_error = error.str(), self._answered

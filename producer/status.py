@@ -49,7 +49,10 @@ class Counters(Protocol):
 
     sent: int
     failed: int
-    last_error: str
+
+    @property
+    def last_error(self) -> str:
+        """What holds records up, or why one failed; empty if nothing does."""
 
     @property
     def acknowledged(self) -> int:

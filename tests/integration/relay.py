@@ -13,22 +13,21 @@ HOLD_S = 0.3
 
 
 class Relay:
-    """Relays connections to a broker on this machine, whose port it replaces in answers."""
+    """Relays connections to a broker on this machine, whose port it replaces in answers.
 
-    def __init__(self, broker_port: int) -> None:
+    It listens on `port`, or on any free one.
+    """
+
+    def __init__(self, broker_port: int, port: int = 0) -> None:
         self._broker_port = broker_port
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port: int = self._listener.getsockname()[1]
+        """The port that clients connect to."""
         self._connections: list[socket.socket] = []
         self._changed = Condition()
         self._under_way = set[int]()
         self.most_under_way = 0
         self.produce_requests = 0
-
-    @property
-    def port(self) -> int:
-        """The port that clients connect to."""
-        port: int = self._listener.getsockname()[1]
-        return port
 
     @contextmanager
     def running(self) -> Iterator["Relay"]:
