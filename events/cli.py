@@ -3,7 +3,7 @@
 import math
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -32,6 +32,17 @@ def number_within(
         of_unit = f" of {unit}" if unit else ""
         raise UserFacingError(f"{flag} {given} is not a number{of_unit} from {least} to {most}.")
     return number
+
+
+def names_within(flag: str, given: str, choices: Collection[str], noun: str) -> tuple[str, ...]:
+    """Return the names in a comma-separated list; raise `UserFacingError` for an unknown one."""
+    names = tuple(name.strip() for name in given.split(","))
+    for name in names:
+        if name not in choices:
+            raise UserFacingError(
+                f"{flag} {given}: unknown {noun} {name!r}; choose from {', '.join(choices)}."
+            )
+    return names
 
 
 def new_app(help_text: str) -> typer.Typer:

@@ -16,7 +16,7 @@ from events.inventory import write_inventory
 from events.metrics import MetricsPort
 from events.times import now_ms, to_ms
 from producer.expected.rack_alerts import DEFAULT_RULES, parse_rule_names
-from producer.expected.truth import KINDS, parse_kinds
+from producer.expected.truth import KINDS
 from producer.faults import FAULT_TYPES
 from producer.ledger import has_run
 from producer.run import Outcome, run
@@ -194,7 +194,9 @@ def run_command(
             flush=flush,
             inventory=inventory,
             truth=truth,
-            truth_kinds=KINDS if truth_kinds is None else parse_kinds(truth_kinds),
+            truth_kinds=KINDS
+            if truth_kinds is None
+            else cli.names_within("--truth-kinds", truth_kinds, KINDS, "kind"),
             ledger=ledger,
             alerts_of=DEFAULT_RULES if alerts_of is None else parse_rule_names(alerts_of),
             rules=rules,
@@ -270,16 +272,8 @@ def _rate(text: str | None) -> float | str | None:
         ) from None
 
 
-def _streams(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",")]
-    unknown = [name for name in names if name not in STREAM_PLANS]
-    if unknown:
-        raise cli.UserFacingError(
-            f"--streams: unknown stream {unknown[0]!r}; choose from {', '.join(STREAM_PLANS)}."
-        )
-    return names
+def _streams(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else cli.names_within("--streams", text, STREAM_PLANS, "stream")
 
 
 def _start(text: str | None) -> int | None:

@@ -18,7 +18,7 @@ from events.catalog import (
     SILENT_SENSOR,
     SITE_OUTAGE,
 )
-from events.cli import UserFacingError
+from events.cli import UserFacingError, names_within
 from events.records import InventoryRack, RackReading
 from events.rules import RULE_TYPES, AnyRule, LostSignal, Rules, SilentSensor
 from events.times import to_ms, to_text
@@ -120,19 +120,12 @@ class _RackRecords:
 
 def parse_rule_names(text: str) -> tuple[str, ...]:
     """Return the rules in a comma-separated list; raise `UserFacingError` for an unsuitable one."""
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if name == SITE_OUTAGE:
-            raise UserFacingError(
-                f"--alerts-of {text}: site-outage follows from alerts, not from readings, so the "
-                f"producer cannot know it: choose from {', '.join(READING_RULES)}."
-            )
-        if name not in READING_RULES:
-            raise UserFacingError(
-                f"--alerts-of {text}: unknown rule {name!r}; "
-                f"choose from {', '.join(READING_RULES)}."
-            )
-    return names
+    if SITE_OUTAGE in (name.strip() for name in text.split(",")):
+        raise UserFacingError(
+            f"--alerts-of {text}: site-outage follows from alerts, not from readings, so the "
+            f"producer cannot know it: choose from {', '.join(READING_RULES)}."
+        )
+    return names_within("--alerts-of", text, READING_RULES, "rule")
 
 
 def rack_alerts(contents: TopicContents, selection: AlertSelection) -> Iterator[Row]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from events.cli import UserFacingError
 from events.constants import CLICKS_WATERMARK, FLEET_SCOPE, IMPRESSIONS_WATERMARK, WATERMARK
 from events.files import writing
 from events.records import DeadLetterReason, RackReading
@@ -43,17 +42,6 @@ KINDS = (
     "total",
 )
 """The kinds of lines beside the summary."""
-
-
-def parse_kinds(text: str) -> tuple[str, ...]:
-    """Return the kinds in a comma-separated list; raise `UserFacingError` for an unknown one."""
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if name not in KINDS:
-            raise UserFacingError(
-                f"--truth-kinds {text}: unknown kind {name!r}; choose from {', '.join(KINDS)}."
-            )
-    return names
 
 
 def write_truth(

@@ -327,8 +327,8 @@ def test_wrong_options_are_reported_in_one_sentence(
         "--rate=fast": "--rate must be a number of events per second or max, not 'fast'.",
         "--rate=-1": "--rate -1.0: Expected `float` > 0.0.",
         "--racks=2000000": "--racks 2000000: Expected `int` <= 1000000.",
-        "--streams=clocks": "--streams: unknown stream 'clocks'; choose from racks, clicks, "
-        "actions.",
+        "--streams=clocks": "--streams clocks: unknown stream 'clocks'; choose from racks, "
+        "clicks, actions.",
         "--alerts-of=site-outage --truth=x": "--alerts-of site-outage: site-outage follows from "
         "alerts, not from readings",
         "--alerts-of=weak-signal": "--truth-kinds, --alerts-of and --rules apply to the truth "
