@@ -83,7 +83,7 @@ def test_world_takes_the_options_that_the_run_takes(tmp_path: Path) -> None:
 def options_of(arguments: list[str], program: str) -> set[str]:
     """Return the options of one call of the producer, without its output files."""
     assert arguments[:2] == ["producer", program]
-    files = ("--inventory=", "--truth=", "--ledger=", "--alerts-of=", "--flush")
+    files = ("--inventory=", "--truth=", "--truth-kinds=", "--ledger=", "--alerts-of=", "--flush")
     return {argument for argument in arguments[2:] if not argument.startswith(files)}
 
 
