@@ -18,8 +18,8 @@ from spark_jobs.runtime.options import options_of
 
 Row = Mapping[str, Any]
 _DEAD_LETTERS = "dead letters"
-_ONLY_CLOSED = ("session", "unclicked impressions")
-"""Outputs that come only after flush records."""
+_AFTER_FLUSH = {"session", "unclicked impressions"}
+"""A kind of the truth and a compared output that come only after flush records."""
 _KINDS_OF_TOPICS = {"window": RACK_TEMPERATURE, "signal-statistic": SIGNAL_STATISTICS, **TOPICS}
 """The kind of the truth's rows for each topic, beside alerts and dead letters."""
 _WITH_TRUTH = {ALERTS, *_KINDS_OF_TOPICS.values()}
@@ -27,13 +27,15 @@ _WITH_TRUTH = {ALERTS, *_KINDS_OF_TOPICS.values()}
 
 
 def compared_kinds(settings: PointSettings) -> list[str]:
-    """Return the kinds of rows of the truth that `compare_outputs` needs."""
+    """Return the kinds of rows of the truth that are compared with the outputs."""
     kinds = ["dead-letter"]
+    if _changes_results(settings):
+        return kinds
     if settings.rules:
         kinds.append("alert")
     sinks = _sinks(settings)
     for kind, topic in _KINDS_OF_TOPICS.items():
-        if topic in sinks:
+        if topic in sinks and (settings.flush or kind not in _AFTER_FLUSH):
             kinds.append(kind)
     return kinds
 
@@ -46,11 +48,12 @@ def compare_outputs(
     Whatever their options, jobs must write the dead letters of the truth, or none with
     `--no-dead-letters`. Engines other than Spark must write none.
     """
-    compared = {} if _changes_results(settings) else _results(settings, truth, seen)
-    expected = truth.get("dead-letter", ()) if settings.reports else ()
+    expected = {kind: truth.get(kind, ()) for kind in compared_kinds(settings)}
+    compared = _results(settings, expected, seen)
+    dead_letters = expected["dead-letter"] if settings.reports else ()
     reported = seen[DEAD_LETTERS.name]
-    if compared or expected or reported:
-        compared[_DEAD_LETTERS] = compare_dead_letters(expected, reported)
+    if compared or dead_letters or reported:
+        compared[_DEAD_LETTERS] = compare_dead_letters(dead_letters, reported)
     return compared
 
 
@@ -76,46 +79,28 @@ def _changes_results(settings: PointSettings) -> bool:
 
 
 def _results(
-    settings: PointSettings, truth: Mapping[str, Sequence[Row]], seen: Mapping[str, Sequence[Row]]
+    settings: PointSettings,
+    expected: Mapping[str, Sequence[Row]],
+    seen: Mapping[str, Sequence[Row]],
 ) -> dict[str, Comparison]:
     compared: dict[str, Comparison] = {}
-    sinks = _sinks(settings)
-    if settings.rules:
+    if "alert" in expected:
         # A restarted job may write an alert again, which alerting takes for a duplicate.
         alerts = {
             row["alert_id"]: row for row in seen[ALERTS.name] if row["rule"] in settings.rules
         }
-        compared["alerts"] = compare_alerts(truth.get("alert", ()), list(alerts.values()))
-    if RACK_TEMPERATURE in sinks:
-        compared["windows"] = compare_windows(truth.get("window", ()), seen[RACK_TEMPERATURE.name])
-    if SIGNAL_STATISTICS in sinks:
+        compared["alerts"] = compare_alerts(expected["alert"], list(alerts.values()))
+    if "window" in expected:
+        compared["windows"] = compare_windows(expected["window"], seen[RACK_TEMPERATURE.name])
+    if "signal-statistic" in expected:
         compared["signal statistics"] = compare_signal_statistics(
-            truth.get("signal-statistic", ()), seen[SIGNAL_STATISTICS.name]
+            expected["signal-statistic"], seen[SIGNAL_STATISTICS.name]
         )
-    return compared | _clickstream(settings, truth, seen)
-
-
-def _clickstream(
-    settings: PointSettings, truth: Mapping[str, Sequence[Row]], seen: Mapping[str, Sequence[Row]]
-) -> dict[str, Comparison]:
-    sinks = _sinks(settings)
-    kinds = [kind for kind, topic in TOPICS.items() if topic in sinks]
-    if not settings.flush and "session" in kinds:
-        kinds.remove("session")
-    if not kinds:
-        return {}
-    expected = {kind: truth.get(kind, ()) for kind in kinds}
-    actual = {kind: seen[TOPICS[kind].name] for kind in kinds}
-    compared = compare_clickstream(expected, actual)
-    names = {
-        "attribution": ("clicked impressions", "unclicked impressions"),
-        "session": ("sessions",),
-        "total": ("user totals",),
-        "action-count": ("action counts",),
-    }
-    return {
-        name: compared[name]
-        for kind in kinds
-        for name in names[kind]
-        if settings.flush or name not in _ONLY_CLOSED
+    clickstream = compare_clickstream(
+        expected, {kind: seen[topic.name] for kind, topic in TOPICS.items() if kind in expected}
+    )
+    return compared | {
+        name: comparison
+        for name, comparison in clickstream.items()
+        if settings.flush or name not in _AFTER_FLUSH
     }

@@ -20,7 +20,6 @@ from loadtest.measure.correctness import compare_outputs, compared_kinds, is_res
 from loadtest.plan import NO_DEAD_LETTERS, Gates, Plan, PointSettings, load_plan, points
 from loadtest.point import PointRun, RunContext, longest_idle_s
 from loadtest.programs import ProgramFailedError, Programs
-from spark_jobs.registry import JOBS
 from tests.support import ROOT
 
 
@@ -253,18 +252,33 @@ def test_dead_letters_are_a_result_only_of_the_job_that_is_about_them(
     assert ("alerts" in names) == (jobs == ("overheating",))
 
 
-@pytest.mark.parametrize("job", JOBS)
-def test_the_truth_has_the_kinds_that_are_compared_and_no_others(job: JobName) -> None:
-    asked = set[str]()
-
-    class Truth(defaultdict[str, list[dict[str, Any]]]):
-        def get(self, kind: str, default: Any = ()) -> Any:
-            asked.add(kind)
-            return default
-
-    plan = Plan(jobs=(job,), trigger="micro-batch", flush=True)
-    compare_outputs(plan, Truth(list), defaultdict(list))
-    assert set(compared_kinds(plan)) == asked
+@pytest.mark.parametrize(
+    ("job", "changes", "kinds", "compared"),
+    [
+        ("overheating", {}, {"alert"}, {"alerts"}),
+        ("rack_temperature", {}, {"window"}, {"windows"}),
+        ("rack_temperature", {"options": ("--window=10 seconds",)}, set(), set()),
+        ("signal_statistics", {}, {"signal-statistic"}, {"signal statistics"}),
+        ("user_totals", {}, {"total"}, {"user totals"}),
+        ("action_counts", {}, {"action-count"}, {"action counts"}),
+        ("user_sessions", {}, set(), set()),
+        ("user_sessions", {"flush": True}, {"session"}, {"sessions"}),
+        ("ad_attribution", {}, {"attribution"}, {"clicked impressions"}),
+        (
+            "ad_attribution",
+            {"flush": True},
+            {"attribution"},
+            {"clicked impressions", "unclicked impressions"},
+        ),
+        ("deduplicate", {}, set(), set()),
+    ],
+)
+def test_of_the_truth_are_asked_and_compared_the_rows_that_a_job_must_write(
+    job: JobName, changes: dict[str, Any], kinds: set[str], compared: set[str]
+) -> None:
+    plan = replace(Plan(jobs=(job,), trigger="micro-batch"), **changes)
+    assert set(compared_kinds(plan)) == {"dead-letter"} | kinds
+    assert {*compare_outputs(plan, TRUTH, defaultdict(list))} == {"dead letters"} | compared
 
 
 @pytest.mark.parametrize(("options", "outputs"), [((), 3), ((NO_DEAD_LETTERS,), 1)])
