@@ -4,6 +4,7 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from events.times import to_ms
 from events.topics import Topic
 from loadtest.measure.latency_attribution import TriggerRecords
 
+_to_ms = lru_cache(maxsize=10_000)(to_ms)  # at high rates many records have the same time
 NEVER = -1
 """The scheduled time of records without one: flush records, and records of a catch-up."""
 
@@ -46,7 +48,7 @@ def read_inputs(
             append_ms = message.timestamp()[1]
             record = _decoded(decoder, message.value() or b"") if triggers else None
             text = getattr(record, "scheduled_time", None)
-            scheduled_ms = NEVER if text is None else to_ms(text)
+            scheduled_ms = NEVER if text is None else _to_ms(text)
             inputs.scheduled_ms.append(scheduled_ms)
             inputs.append_ms.append(append_ms)
             inputs.by_topic[prefix + topic.name] += 1

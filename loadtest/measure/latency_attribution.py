@@ -7,6 +7,7 @@ unknown. A joined row is triggered by the later of click and impression.
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from events.constants import FLEET_SCOPE, FUTURE_TOLERANCE
@@ -85,23 +86,24 @@ class WindowCounter:
 
     def __init__(self, length_ms: int, slide_ms: int) -> None:
         self._length_ms, self._slide_ms = length_ms, slide_ms
-        self._counts: Counter[tuple[str, int]] = Counter()
-        self._texts: dict[int, str] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
 
     def keys_of(self, rack_id: str, event_time: str, append_ms: int) -> list[Key]:
         """Count a record, and return its position in each of its rack's windows as keys."""
-        event_ms = to_ms(event_time)
+        event_ms, starts = _windows_at(event_time, self._length_ms, self._slide_ms)
         if event_ms > append_ms + FUTURE_MS:
             return []
         keys: list[Key] = []
-        start_ms = event_ms - event_ms % self._slide_ms
-        while start_ms > event_ms - self._length_ms:
-            self._counts[rack_id, start_ms] += 1
-            keys.append(("nth", rack_id, self._text(start_ms), self._counts[rack_id, start_ms]))
-            start_ms -= self._slide_ms
+        for start in starts:
+            self._counts[rack_id, start] += 1
+            keys.append(("nth", rack_id, start, self._counts[rack_id, start]))
         return keys
 
-    def _text(self, start_ms: int) -> str:
-        if start_ms not in self._texts:
-            self._texts[start_ms] = to_text(start_ms)
-        return self._texts[start_ms]
+
+@lru_cache(maxsize=10_000)  # at high rates many racks have a reading with the same time
+def _windows_at(event_time: str, length_ms: int, slide_ms: int) -> tuple[int, list[str]]:
+    """Return a time in epoch ms, and the starts of the sliding windows that contain it."""
+    event_ms = to_ms(event_time)
+    last_ms = event_ms - event_ms % slide_ms
+    starts = range(last_ms, event_ms - length_ms, -slide_ms)
+    return event_ms, [to_text(start_ms) for start_ms in starts]
