@@ -20,6 +20,7 @@ from events.records import Alert, AlertCommand, encode
 from events.times import now_ms, to_text
 from events.topics import ALERT_COMMANDS, ALERTS, INCIDENTS
 from tests.builders import new_alert, new_command
+from tests.integration.conftest import Command
 from tests.support import Kafka, Sender, above, equal_to, eventually, kill, program, run
 from tests.unit.metrics import value
 
@@ -28,6 +29,19 @@ pytestmark = pytest.mark.full
 Row = dict[str, Any]
 AT_ONCE = ("--group-wait=0", "--group-interval=0.2", "--flap-changes=4")
 DAY_MS = 24 * 3_600_000
+Shown = Callable[..., list[Row]]
+
+
+@pytest.fixture
+def shown(command: Command) -> Shown:
+    """Return a function that returns the incidents which a command of alerting prints."""
+
+    def incidents(database: Path, *words: str) -> list[Row]:
+        status, printed, error = command("alerting", *words, f"--database={database}", "--json")
+        assert status == 0, error
+        return [json.loads(line) for line in printed.splitlines()]
+
+    return incidents
 
 
 def last_records(topics: Kafka) -> dict[str, Row]:
@@ -38,14 +52,7 @@ def last_records(topics: Kafka) -> dict[str, Row]:
     return {key: row for key, row in last.items() if row is not None}
 
 
-def shown(database: Path, *command: str) -> list[Row]:
-    """Return the incidents that a command of alerting prints."""
-    done = run("alerting", *command, f"--database={database}", "--json")
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def assert_topic_is_what_is_shown(topics: Kafka, database: Path) -> dict[str, Row]:
+def assert_topic_is_what_is_shown(topics: Kafka, database: Path, shown: Shown) -> dict[str, Row]:
     """Compare the topic with `list`, and with the last incident of each key in `history`."""
     found = last_records(topics)
     open_rows = {f"{row['rule']}|{row['subject']}": row for row in shown(database, "list")}
@@ -146,7 +153,7 @@ class History:
 
 
 def test_changes_are_published_and_keys_of_another_database_are_removed(
-    topics: Kafka, tmp_path: Path
+    topics: Kafka, tmp_path: Path, shown: Shown
 ) -> None:
     database = tmp_path / "db"
     command = ("alerting", "run", f"--database={database}", "--idle-exit=1")
@@ -173,7 +180,7 @@ def test_changes_are_published_and_keys_of_another_database_are_removed(
 
 
 def test_the_topic_is_what_list_shows_after_kills_at_any_moment(
-    topics: Kafka, tmp_path: Path
+    topics: Kafka, tmp_path: Path, shown: Shown
 ) -> None:
     database, output = tmp_path / "db", tmp_path / "output"
     command = ("alerting", "run", f"--database={database}", *AT_ONCE)
@@ -191,7 +198,7 @@ def test_the_topic_is_what_list_shows_after_kills_at_any_moment(
                 kill(process)
             done = run(*command, "--idle-exit=1", env=topics.env)
             assert done.returncode == 0, done.stderr
-            found = assert_topic_is_what_is_shown(topics, database)
+            found = assert_topic_is_what_is_shown(topics, database, shown)
     statuses = {row["status"] for row in found.values()}
     assert statuses == {"firing", "acknowledged", "silenced", "resolved"}
     assert any(row["repeats"] for row in found.values())
@@ -199,7 +206,7 @@ def test_the_topic_is_what_list_shows_after_kills_at_any_moment(
 
 
 def test_a_silence_that_ends_while_the_broker_is_away_is_published_when_it_is_back(
-    tmp_path: Path,
+    tmp_path: Path, shown: Shown
 ) -> None:
     """Health checks see the outage, its end, and that the process was killed."""
     database, output, port = tmp_path / "db", tmp_path / "output", free_port()
