@@ -56,7 +56,7 @@ def new_app(hub: Hub, publisher: CommandPublisher, allowed_hosts: Sequence[str] 
     async def health(_: Request) -> Response:
         if problem := hub.problem():
             return refuse(503, problem)
-        return _json(hub.encode({"status": "The dashboard runs and its broker answers."}))
+        return _json(hub.encode({"status": "the dashboard runs and its broker answers"}))
 
     async def command(request: Request) -> Response:
         if sentence := foreign_origin(request):

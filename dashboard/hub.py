@@ -63,7 +63,7 @@ class Hub:
     def problem(self) -> str | None:
         """Return a sentence on what is wrong, or None."""
         if not self._state.is_broker_reachable:
-            return f"The broker at {self._state.servers} does not answer."
+            return f"the broker at {self._state.servers} does not answer: see whether it runs."
         return None
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from dashboard import DEFAULT_PORT
@@ -157,24 +158,33 @@ def address(listener: socket.socket) -> str:
 
 @app.command()
 def health(
+    host: Annotated[str, typer.Option(help="The address that it listens on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Its port.")] = DEFAULT_PORT,
 ) -> None:
     """Ask the dashboard on this machine whether it works; exit with 1 and a sentence if not."""
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
+    connection = http.client.HTTPConnection(host, port, timeout=5)
     try:
-        connection.request("GET", "/health")
-        response = connection.getresponse()
-        answer = response.read().decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException) as error:
+        connection.request("GET", "/health", headers={"Host": "localhost"})
+        body = connection.getresponse().read()
+    except (OSError, UnicodeError, http.client.HTTPException) as error:
         raise UserFacingError(
-            f"no dashboard answers on port {port} ({error}): start one with `python -m dashboard "
-            "run`."
+            f"no dashboard answers on port {port} of {host} ({error}): start one with `python -m "
+            "dashboard run`."
         ) from None
     finally:
         connection.close()
-    if response.status != http.HTTPStatus.OK:
-        raise UserFacingError(f"the dashboard is unhealthy: {answer}")
-    typer.echo(answer)
+    try:
+        answer = msgspec.json.decode(body, type=dict[str, str])
+    except msgspec.DecodeError:
+        answer = {}
+    if "error" in answer:
+        raise UserFacingError(answer["error"])
+    if "status" not in answer:
+        raise UserFacingError(
+            f"something else than a dashboard answers on port {port} of {host}: give the "
+            "dashboard's --port."
+        )
+    typer.echo(f"healthy: {answer['status']}")
 
 
 def _report(message: str) -> None:

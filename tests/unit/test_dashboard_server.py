@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import requests
 
+from broker.server import free_port
 from dashboard import app as app_module
 from dashboard import hub as hub_module
 from dashboard import server as server_module
@@ -19,7 +20,7 @@ from dashboard.app import new_app
 from dashboard.commands import CommandError, CommandPublisher
 from dashboard.hub import Hub
 from dashboard.received import Received
-from dashboard.run_command import listen
+from dashboard.run_command import health, listen
 from dashboard.server import new_server
 from dashboard.state import State
 from events.cli import UserFacingError
@@ -29,6 +30,7 @@ from events.times import now_ms, to_ms, to_text
 from events.topics import INCIDENTS, RACK_READINGS
 from tests.builders import T0, incident, rack, reading
 from tests.support import above, equal_to, eventually
+from tests.unit import test_alerting_channels as channels
 
 PAGE = {"X-Requested-With": "rackstream-dashboard"}
 ACK = {"command": "ack", "rule": "rack-overheating", "subject": "rack-0001"}
@@ -251,6 +253,28 @@ def test_health_says_that_the_broker_is_away(served: Served) -> None:
     response = served.get("/health")
     assert response.status_code == 503
     assert "broker:9092" in response.json()["error"]
+
+
+def test_the_command_health_says_in_a_sentence_whether_the_dashboard_works(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    health("127.0.0.1", served.port)
+    assert capsys.readouterr().out == "healthy: the dashboard runs and its broker answers\n"
+    with served.hub.state() as state:
+        state.set_broker(reachable=False, now_ms=now_ms())
+    with pytest.raises(UserFacingError, match=r"^the broker at broker:9092 does not answer: see"):
+        health("127.0.0.1", served.port)
+
+
+def test_the_command_health_names_the_port_where_no_dashboard_answers() -> None:
+    port = free_port()
+    with pytest.raises(UserFacingError, match=f"^no dashboard answers on port {port} of localhost"):
+        health("localhost", port)
+    with (
+        channels.serving(channels.Receiver()) as other,
+        pytest.raises(UserFacingError, match="something else than a dashboard answers on port"),
+    ):
+        health("127.0.0.1", other.server_port)
 
 
 def test_a_command_is_published_with_what_the_person_saw(served: Served) -> None:
