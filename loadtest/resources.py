@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import nlargest
 
 from events.catalog import JobName
 from loadtest.plan import RULES, Point, PointSettings
@@ -14,6 +15,8 @@ ROW_PER_RECORD: tuple[JobName, ...] = ("ad_attribution", "deduplicate")
 """Jobs that write a row per record in micro-batches too; others write a row per key and batch."""
 READINGS_PER_ALERT = 10
 """A generous share: a rule writes only changes, in the plans about every thirtieth reading."""
+POINTS_ON_DISK = 3
+"""Points whose records are on disk at once: the broker removes files a minute after their topic."""
 SPARE_BYTES = 2 * 10**9
 """Checkpoints, logs, Spark's shuffle, and spare disk for the machine."""
 PROGRAMS_BYTES = int(3.5 * 2**30)
@@ -26,7 +29,7 @@ TRUTH_BYTES = 160
 class Resources:
     """What a plan needs, in bytes.
 
-    Disk is the sum over its points, because the broker removes topics late; memory is the largest.
+    Disk is the sum over its largest points, as many as are on disk at once; memory is the largest.
     """
 
     disk: int
@@ -36,9 +39,10 @@ class Resources:
 def estimate(points: Iterable[Point]) -> Resources:
     """Return what the points need."""
     planned = list(points)
+    disk = (point.records * _disk_bytes(point.settings) for point in planned)
     kept = max((point.records for point in planned if point.settings.truth), default=0)
     return Resources(
-        disk=SPARE_BYTES + sum(point.records * _disk_bytes(point.settings) for point in planned),
+        disk=SPARE_BYTES + sum(nlargest(POINTS_ON_DISK, disk)),
         memory=PROGRAMS_BYTES + kept * TRUTH_BYTES,
     )
 

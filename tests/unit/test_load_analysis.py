@@ -529,6 +529,13 @@ def test_alerts_need_less_disk_than_an_output_for_each_reading() -> None:
     assert by_job["rack_temperature"].disk == 2 * 10**9 + 1_000_000 * (320 + 900)
 
 
+def test_the_disk_holds_the_records_of_the_three_largest_points() -> None:
+    rates = (1000.0, 4000.0, 2000.0, 5000.0, 3000.0)
+    settings = PointSettings(jobs=("overheating",), warm_up=0, duration=1000)
+    needed = estimate([Point("", rate, 0, settings) for rate in rates])
+    assert needed.disk == 2 * 10**9 + 12_000_000 * (320 + 90)
+
+
 def test_a_shortage_of_disk_or_memory_is_a_sentence() -> None:
     wanted = Resources(disk=5_000_000_000, memory=4_000_000_000)
     assert shortage(wanted, 5_000_000_000, 4_000_000_000) is None
