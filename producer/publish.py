@@ -44,6 +44,7 @@ class Publisher:
         self.delivery_reports = delivery_reports
         self.sent = 0
         self.failed = 0
+        self._sent_before_flush = 0
         self._failure = ""
         self._connection_error, self._answered_before_error = "", 0
         self._producer = Producer(
@@ -74,8 +75,11 @@ class Publisher:
 
     @property
     def waiting(self) -> int:
-        """How many records have no answer yet."""
-        return len(self._producer)
+        """How many records have no answer yet, and how many errors have not been processed.
+
+        0 after `flush` until the next record is sent, though the connection may fail meanwhile.
+        """
+        return 0 if self.sent == self._sent_before_flush else len(self._producer)
 
     @property
     def last_error(self) -> str:
@@ -170,6 +174,7 @@ class Publisher:
             progress()
             if stopped():
                 self._producer.purge()
+        self._sent_before_flush = self.sent
 
     def _send_one(
         self,

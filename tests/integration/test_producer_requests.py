@@ -6,7 +6,7 @@ from broker.server import RunningBroker
 from events.topics import RACK_READINGS
 from producer.publish import Publisher
 from tests.integration.relay import Relay
-from tests.support import Kafka, eventually
+from tests.support import Kafka, above, eventually
 
 pytestmark = pytest.mark.full
 
@@ -44,4 +44,6 @@ def test_a_connection_error_is_reported_until_the_broker_answers(
     with Relay(broker.port, relay.port).running():
         publisher.flush(lambda: None, lambda: False)
         eventually(error_while_waiting, lambda error: not error)
+    # The connection ends again. An error that is not yet processed is no unanswered record.
+    eventually(lambda: len(publisher._producer), above(0))
     assert (publisher.failed, publisher.acknowledged) == (0, 2)
