@@ -16,6 +16,7 @@ from events.files import exclusive_lock, make_folder
 from events.times import now_ms, to_text
 from loadtest import capacity, engines, machine
 from loadtest.measure.result import RUN, PointResult, Run, SavedRun, load, save
+from loadtest.measure.sampler import OTHERS
 from loadtest.plan import Gates, Plan, Point, PointSettings, plan_argument, points, variants
 from loadtest.point import PointRun, RunContext, ShowStatus
 from loadtest.producer_benchmark import ProducerBenchmark
@@ -26,8 +27,7 @@ from loadtest.run_status import RunStatus
 
 PLAN = "plan.yaml"
 BUSY_PERCENT = 15.0
-"""Above this CPU use by other programs, results are unreliable."""
-OTHER_PROGRAMS = "other programs"
+"""Above this CPU use by other programs, of all processors or of one, results are unreliable."""
 KAFKA = "kafka"
 """The folder of the broker in the run's folder."""
 PointKey = tuple[str, float, int]
@@ -196,7 +196,7 @@ def _continued(saved: SavedRun, run: Run) -> Run:
     changed = [
         f"{name} {before.get(name)}, now {value}"
         for name, value in run.machine.items()
-        if name != OTHER_PROGRAMS and value != before.get(name)
+        if name != OTHERS and value != before.get(name)
     ]
     if changed:
         raise UserFacingError(
@@ -213,7 +213,7 @@ def new_run(plan: Plan, name: str, count: int) -> Run:
     """Return the record of a run that begins now."""
     about = machine.describe()
     busy = machine.busy_percent()
-    about[OTHER_PROGRAMS] = f"{busy:.0f} % CPU before the run"
+    about[OTHERS] = f"{busy:.0f} % CPU before the run"
     if busy > BUSY_PERCENT:
         sys.stderr.write(
             f"loadtest: other programs use {busy:.0f} % CPU; the results will be noisy.\n"
@@ -293,12 +293,21 @@ def _run_point(
 
 
 def summary_line(result: PointResult) -> str:
-    """Return a point's result in one line: its numbers, or why it is invalid."""
+    """Return a point's result in one line: its numbers, or why it is invalid.
+
+    It also says when other programs have used much of a processor.
+    """
     point = f"  {result.label}, repeat {result.repeat + 1}: "
+    others = result.processes.get(OTHERS)
+    busy = (
+        f"; other programs used {others.cpu_percent:.0f} % of a processor"
+        if others and others.cpu_percent > BUSY_PERCENT
+        else ""
+    )
     if not result.valid:
-        return f"{point}INVALID: {'; '.join(result.reasons)}"
+        return f"{point}INVALID: {'; '.join(result.reasons)}{busy}"
     violated = "".join(f"; LIMIT VIOLATED: {limit}" for limit in result.violated_limits)
-    return point + _numbers(result) + violated
+    return point + _numbers(result) + violated + busy
 
 
 def _numbers(result: PointResult) -> str:

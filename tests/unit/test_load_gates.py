@@ -1,11 +1,12 @@
 """Each gate fails on its own fault, and on no other; limits name what a valid point violated."""
 
+import pytest
 from msgspec.structs import replace
 
-from loadtest.measure.gates import Compared, Findings, gates, is_valid
+from loadtest.measure.gates import Compared, Findings, Gate, gates, is_valid
 from loadtest.measure.latency import Percentiles
 from loadtest.measure.limits import violated_limits
-from loadtest.measure.result import PointResult
+from loadtest.measure.result import PointResult, Process
 from loadtest.plan import Gates, Limits
 from loadtest.run import summary_line
 
@@ -190,3 +191,17 @@ def test_limits_apply_to_latencies_and_to_window_delays() -> None:
         "  x, repeat 1: p50 1.0 ms, p99 1.0 ms of 9 outputs; "
         "window delay p50 16.0 ms, p99 61.0 ms of 9 outputs"
     )
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_the_line_of_a_point_names_other_programs_that_use_much(passed: bool) -> None:
+    gate = Gate(name="x", passed=passed, detail="", failure="it failed")
+    point = PointResult(
+        label="x", variant="", rate=1000, repeat=0, jobs=("overheating",), trigger="real-time",
+        began="", gates=[gate], processes={"other programs": Process(cpu_percent=121.3, rss_mib=0)},
+    )  # fmt: skip
+    busy = "; other programs used 121 % of a processor"
+    assert summary_line(point).endswith(busy)
+    quiet = replace(point, processes={"other programs": Process(cpu_percent=4, rss_mib=0)})
+    assert summary_line(quiet) == summary_line(point).removesuffix(busy)
+    assert summary_line(replace(point, processes={})) == summary_line(quiet)
