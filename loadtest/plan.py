@@ -261,6 +261,7 @@ class Variant(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
     shape: AnyShape | None = None
     partitions: Annotated[int, Meta(ge=4, le=64)] | None = None
     state_partitions: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    warm_up: Seconds | None = None
     racks: Annotated[int, Meta(ge=1, le=MAX_RACKS)] | None = None
     faults: tuple[AnyFault, ...] | None = None
     options: tuple[str, ...] | None = None
