@@ -244,14 +244,15 @@ def test_a_plan_that_does_not_exist_is_refused_with_the_names_of_those_that_do()
 
 
 def test_variants_run_forwards_and_backwards_alternately(tmp_path: Path) -> None:
-    variants = "variants: [{name: a}, {name: b, racks: 7}]\n"
+    variants = "variants: [{name: a}, {name: b, racks: 7, warm_up: 90}]\n"
     text = "jobs: [overheating]\nrate: [100, 200]\nrepeats: 2\n" + variants
     planned = list(points(load_plan(written(tmp_path, text))))
     assert [(p.repeat, p.rate, p.variant) for p in planned] == [
         (0, 100, "a"), (0, 100, "b"), (0, 200, "a"), (0, 200, "b"),
         (1, 100, "b"), (1, 100, "a"), (1, 200, "b"), (1, 200, "a"),
     ]  # fmt: skip
-    assert {(p.variant, p.settings.racks) for p in planned} == {("a", 400), ("b", 7)}
+    own = {(p.variant, p.settings.racks, p.settings.warm_up) for p in planned}
+    assert own == {("a", 400, 20), ("b", 7, 90)}
     assert [p.label for p in planned[:2]] == ["a 100/s", "b 100/s"]
 
 
